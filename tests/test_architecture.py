@@ -515,14 +515,14 @@ def test_nothing_hides_the_standard_library(path):
 
 # ---- budgets: what the house may weigh. A commit that raises one of them says why.
 
-MAX_FILES = 415
+MAX_FILES = 418
 MAX_KILOTOKENS = {  # thousands of Python tokens of a folder; "" are the files of the package itself
     "": 19,
     "charts": 29,
-    "cli": 25,
+    "cli": 26,
     "comparison": 32,
     "contracts": 33,
-    "data": 56,
+    "data": 59,
     "decoding": 15,
     "interop": 34,
     "kernels": 50,
@@ -531,7 +531,7 @@ MAX_KILOTOKENS = {  # thousands of Python tokens of a folder; "" are the files o
     "nn": 34,
     "reference": 9,
     "runtime": 24,
-    "tasks": 10,
+    "tasks": 11,
     "testing": 13,
     "text": 28,
     "training": 18,

@@ -109,7 +109,8 @@ def test_an_answer_comes_before_the_next_line(place):
         (
             "naive-bayes",
             [],
-            "--stream: naive-bayes models read a text as a whole; leave --stream out",
+            "--stream answers within a text, but naive-bayes models read one as a whole; leave --stream out: "
+            "each line of a pipe is answered as it comes",
         ),
         ("texts", ["some.txt"], "--stream reads standard input; leave TEXT out"),
         ("texts", ["--explain"], "explain has no effect with stream on"),

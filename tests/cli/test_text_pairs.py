@@ -264,7 +264,6 @@ def test_refusals_are_one_line(arguments, message, seqloom, place, fitted, tmp_p
     ("given", "message"),
     [
         ('{"premise": "a"}\n', "no column 'hypothesis'"),
-        ('{"premise": "a", "hypothesis": null}\n', "line 1: no text in column"),
         ('{"premise": "a", "hypothesis": 3}\n', "a number, not text"),
         ("premise\nonly\n", "no column 'hypothesis'"),
         ("premise\thypothesis\na\tb\nc\n", "line 3: 1 fields where the first row has 2"),
@@ -272,6 +271,9 @@ def test_refusals_are_one_line(arguments, message, seqloom, place, fitted, tmp_p
     ids=str,
 )
 def test_rows_without_a_second_text(given, message, seqloom, fitted):
+    null = '{"premise": "a", "hypothesis": null}\n'
+    (answer,) = seqloom("predict", fitted, *COLUMNS, "--json", stdin=null).json()
+    assert answer == {"row": 1, "label": None, "text": "a", "pair": None}
     assert message in seqloom("predict", fitted, *COLUMNS, "-q", stdin=given).one_line()
     assert (
         "has one column; this model reads pairs"

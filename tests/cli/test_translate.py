@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import seqloom as library
-from seqloom.cli.translate import Job, contents
+from seqloom.cli.resumable import contents
+from seqloom.cli.translate import Job
 from seqloom.decoding.configs import TranslationConfig
 from seqloom.tasks.task import TextReading
 from tests.fuzz.specimens import SPECIMENS
@@ -159,14 +160,14 @@ def test_draws_do_not_depend_on_portions(monkeypatch):
     model, lines = Backwards().fit([("abc", "cba")]), ["abcab"] * 9
     how = TranslationConfig(search="sample", temperature=4.0)
     monkeypatch.setattr("seqloom.cli.translate.PORTION", 4)
-    answers = list(Job(model, [], how, None, False).answers(iter(lines)))
+    answers = list(Job(model, [], how, None, False).answers([iter(lines)]))
     assert [number for number, _, _ in answers] == list(range(1, 10))
     texts = [best[0].text for _, _, best in answers]
     assert texts == [best[0].text for best in model.translations(lines, how)]
     assert texts[:4] != texts[4:8]
     assert [
         best[0].text
-        for _, _, best in Job(model, [], how, None, False).answers(iter(lines[3:]), done=3)
+        for _, _, best in Job(model, [], how, None, False).answers([iter(lines[3:])], done=3)
     ] == texts[3:]
 
 

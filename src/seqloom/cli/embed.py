@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from seqloom.cli.options import Choice, common, emit, no_bars, stdin_lines
+from seqloom.cli.options import Choice, common, emit, no_bars, stdin_arrivals
 from seqloom.contracts.nearness import portions
 from seqloom.errors import ConfigError
 from seqloom.tasks import open_model
@@ -45,13 +45,17 @@ def command(
 
     VECTORS: a saved model, or a file of word2vec, GloVe or fastText. With word vectors a text is a
     word or a phrase (the mean of its words), with sentence vectors any text. Without TEXT, or with
-    a single -, each line of standard input is one.
+    a single -, each line of standard input is one, answered as it comes.
     """
     if output is not None and not output.endswith(".npy"):
         raise ConfigError(f"{output}: an array is written as .npy")
     model = open_model("embed", vectors)
-    inputs = stdin_lines() if texts in ((), ("-",)) else iter(texts)
-    batches = ((group, model.embed(group, unknown=unknown)) for group in portions(inputs))
+    arrivals = stdin_arrivals() if texts in ((), ("-",)) else iter([list(texts)])
+    # an array is written when all is there; lines are answered as they come
+    runs = arrivals if output is None else iter([chain.from_iterable(arrivals)])
+    batches = (
+        (group, model.embed(group, unknown=unknown)) for run in runs for group in portions(run)
+    )
     if output is not None:
         rows, columns = _write_array(output, (part for _, part in batches), model)
         if as_json:

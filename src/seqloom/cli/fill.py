@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from seqloom.cli.options import common, emit, stdin_lines
+from seqloom.cli.options import common, emit, stdin_arrivals
 from seqloom.config import MAX_INTEGER
 from seqloom.tasks import open_model
 
@@ -40,20 +40,22 @@ def command(model: str, texts: tuple[str, ...], number: int, as_json: bool) -> N
 
     A mask is written as the model's tokenizer has it: [MASK], or <mask> for RoBERTa. Several masks
     of a text are guessed independently of one another. Without TEXT, or with a single -, each line
-    of standard input is one; a blank line has an empty answer, so that answers are in the order of
-    the lines.
+    of standard input is one, answered as it comes; a blank line has an empty answer, so that answers
+    are in the order of the lines.
     """
     loaded = open_model("fill", model)
     piped = texts in ((), ("-",))
-    inputs = list(stdin_lines() if piped else texts)
-    blank = [piped and not text.strip() for text in inputs]
-    answers = iter(
-        loaded.fill([text for text, nothing in zip(inputs, blank) if not nothing], number)
-    )
-    for row, (text, nothing) in enumerate(zip(inputs, blank)):
-        if row and not as_json:
-            click.echo()
-        _show(text, [] if nothing else next(answers), as_json)
+    row = 0
+    for inputs in stdin_arrivals() if piped else [list(texts)]:
+        blank = [piped and not text.strip() for text in inputs]
+        answers = iter(
+            loaded.fill([text for text, nothing in zip(inputs, blank) if not nothing], number)
+        )
+        for text, nothing in zip(inputs, blank):
+            if row and not as_json:
+                click.echo()
+            _show(text, [] if nothing else next(answers), as_json)
+            row += 1
 
 
 def _show(text: str, fills: list[Fill], as_json: bool) -> None:

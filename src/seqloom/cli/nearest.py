@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from itertools import chain
+
 import click
 
-from seqloom.cli.options import approximate, common, emit, stdin_lines
+from seqloom.cli.options import approximate, common, emit, stdin_arrivals
 from seqloom.config import MAX_INTEGER
 from seqloom.errors import ConfigError
 from seqloom.tasks import open_model
-from seqloom.tasks.task import TextReading, text_units
+from seqloom.tasks.task import TextReading, text_rows
 
 
 @click.command(
@@ -61,15 +64,19 @@ def command(
                 f"--among is {among}; it must be a file or a number from 1 to {MAX_INTEGER:,}"
             )
     model = open_model("nearest", vectors)
-    queries = [line for line in stdin_lines() if line.strip()] if texts == ("-",) else list(texts)
-    lines = (
-        None
-        if among is None or first
-        else (line for line in text_units((among,), TextReading())[0] if line.strip())
-    )
+    lines = None if among is None or first else _lines(among)
+    asked: Iterable[list[str]] = [list(texts)]
+    if texts == ("-",):
+        asked = ([line for line in some if line.strip()] for some in stdin_arrivals())
+        if lines is not None:  # which are read once, for all questions
+            asked = [list(chain.from_iterable(asked))]
     name = "word" if lines is None else "text"
-    for query, neighbours in zip(
-        queries, model.nearest(queries, number, among=first or lines, approximate=approximate)
+    for query, neighbours in (
+        answer
+        for queries in filter(None, asked)
+        for answer in zip(
+            queries, model.nearest(queries, number, among=first or lines, approximate=approximate)
+        )
     ):
         if as_json:
             emit(
@@ -80,3 +87,9 @@ def command(
             )
         else:
             click.echo(query + "".join(f"\n  {cosine:.4f}  {text}" for text, cosine in neighbours))
+
+
+def _lines(path: str) -> Iterator[str]:
+    """Yield the lines of a file that are not blank."""
+    runs = text_rows((path,), TextReading()).runs
+    return (row.example for run in runs for row in run if not row.blank)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import json
 import math
 import os
@@ -288,6 +289,8 @@ def _listed(
         if value is None:
             return None
         try:
+            if item is str:  # a name may have spaces
+                return tuple(part.strip() for part in value.split(",") if part.strip())
             return tuple(item(part) for part in value.replace(",", " ").split())
         except ValueError:
             raise click.BadParameter(f"{value!r} is not a list such as 0,0,1") from None
@@ -303,7 +306,12 @@ def given(cls: type[Config], values: dict[str, Any]) -> dict[str, Any]:
 
 def emit(value: Any) -> None:
     """Print one JSON object on its own line; infinity and NaN, which JSON lacks, become text."""
-    click.echo(json.dumps(finite(value), ensure_ascii=False, allow_nan=False))
+    click.echo(json_line(value))
+
+
+def json_line(value: Any) -> str:
+    """Return a value as one line of JSON."""
+    return json.dumps(finite(value), ensure_ascii=False, allow_nan=False)
 
 
 def finite(value: Any) -> Any:
@@ -367,14 +375,34 @@ def options_of(
 
 def stdin_lines() -> Iterator[str]:
     """Yield standard input line by line, without line ends, as it comes."""
-    for number, line in enumerate(sys.stdin.buffer, 1):
-        try:
-            yield line.decode("utf-8").removesuffix("\n").removesuffix("\r")
-        except UnicodeDecodeError as error:
-            raise DataError(
-                f"stdin is not UTF-8 text: line {number}, byte {error.start + 1} of it "
-                f"is 0x{line[error.start]:02X}"
-            ) from None
+    return itertools.chain.from_iterable(stdin_arrivals())
+
+
+def stdin_arrivals() -> Iterator[list[str]]:
+    """Yield the lines of standard input without line ends, at a time those that have arrived."""
+    # one call of the system: what has arrived, or what comes next if nothing waits
+    arrived = typing.cast("Any", sys.stdin.buffer).read1
+    chunks, waiting, number = iter(lambda: arrived(1 << 20), b""), [], 1
+    for chunk in itertools.chain(chunks, [b""]):
+        complete, newline, rest = chunk.rpartition(b"\n")
+        waiting.append(complete if newline else rest)
+        if newline or not chunk:
+            joined = b"".join(waiting)
+            lines = joined.split(b"\n") if newline or joined else []
+            if lines:
+                yield [_decoded(line, at) for at, line in enumerate(lines, number)]
+            number += len(lines)
+            waiting = [rest]
+
+
+def _decoded(line: bytes, number: int) -> str:
+    try:
+        return line.decode("utf-8").removesuffix("\r")
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"stdin is not UTF-8 text: line {number}, byte {error.start + 1} of it "
+            f"is 0x{line[error.start]:02X}"
+        ) from None
 
 
 # ---- groups

@@ -1,176 +1,28 @@
-"""`seqloom translate MODEL [TEXT]`.
-
-A file of translations is written line by line and can be continued after an interruption. While it is
-incomplete it has the ending `.part` and, beside it, a small `.part.json` that says what
-it is made of, so that it is never continued with another model, other options or another text.
-Lines are written as soon as they are known; whatever ends the process, the complete lines stay, and
-half a line at the end is written again. The finished file takes its name at the end.
-"""
+"""`seqloom translate MODEL [TEXT]`."""
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import json
-import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from seqloom import progress, tasks
 from seqloom.cli.options import common, config_options, finite, given, no_bars, reading
+from seqloom.cli.resumable import contents, write_resumable
 from seqloom.decoding.configs import TranslationConfig
-from seqloom.describing import differences
-from seqloom.directories import locked
-from seqloom.errors import ConfigError, DataError
-from seqloom.tasks.task import TextReading, text_units
+from seqloom.errors import ConfigError
+from seqloom.tasks.task import TextReading, text_rows
 
 if TYPE_CHECKING:
     from seqloom.contracts import Translator
     from seqloom.contracts.translations import Translation
-
-
-HASHED = ("model", "text")  # what is recorded by its contents
-
-
-def write_resumable(
-    target: str,
-    sources: Iterator[Any],
-    n_bytes: int | None,
-    job: Job,
-    facts: dict[str, Any],
-    resume: bool,
-) -> None:
-    """Translate all sources, of so many bytes, into the file; `facts`: what a continued file must
-    have in common with its beginning.
-    """
-    path = Path(target)
-    if path.is_dir() or not path.parent.is_dir():
-        raise ConfigError(
-            f"{target} is a directory; name a file"
-            if path.is_dir()
-            else f"{path.parent} is no directory; make it, or name another file"
-        )
-    part, record = (path.with_name(path.name + end) for end in (".part", ".part.json"))
-    with locked(
-        path.with_name(f".{path.name}.lock"),
-        lambda who: f"{target} is being written by {who}; wait for it",
-    ):
-        done, size = _begin(part, record, facts, resume)
-        if done:
-            progress.say(f"continuing {target} after line {done:,}")
-            _skip(sources, done, target)
-        count = done
-        try:
-            with part.open("r+b") as file:
-                file.truncate(size)
-                file.seek(size)
-                for count, source, best in job.answers(sources, n_bytes, done=done):
-                    file.write(
-                        "".join(f"{line}\n" for line in job.lines(count, source, best)).encode(
-                            "utf-8", "replace"
-                        )
-                    )
-                    file.flush()
-        except KeyboardInterrupt as error:
-            raise type(error)(
-                f"interrupted; {count:,} lines are in {part}; run the same command with --resume to "
-                "continue"
-            ) from None
-        os.replace(part, path)
-        record.unlink(missing_ok=True)
-    progress.say(f"{target}: {count:,} lines")
-
-
-def _begin(part: Path, record: Path, facts: dict[str, Any], resume: bool) -> tuple[int, int]:
-    """Return how many sources are done, and the bytes that they take; ensure that the files exist."""
-    if part.exists() and record.exists():
-        if not resume:
-            raise ConfigError(
-                f"{part} is an unfinished translation; continue it with --resume, or delete it to begin anew"
-            )
-        _check_same(part, record, facts)
-        return _complete(part.read_bytes(), numbered=bool(facts["nbest"]) and not facts["json"])
-    part.write_bytes(b"")
-    temporary = record.with_name(f".{record.name}.new")
-    temporary.write_text(json.dumps(facts, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-    os.replace(temporary, record)
-    return 0, 0
-
-
-def _check_same(part: Path, record: Path, facts: dict[str, Any]) -> None:
-    try:
-        before = dict(json.loads(record.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
-        raise DataError(
-            f"{record} cannot be read, so {part} cannot be continued; delete both to begin anew"
-        ) from None
-    now = json.loads(json.dumps(facts))
-    other = [f"another {name}" for name in HASHED if before.get(name) != now[name]]
-    if options := differences(
-        *({k: v for k, v in one.items() if k not in HASHED} for one in (before, now))
-    ):
-        other.append(f"other options ({'; '.join(options)})")
-    if other:
-        raise ConfigError(
-            f"{part} was begun with {' and '.join(other)}; give the same as before, or delete it "
-            f"to begin anew"
-        )
-
-
-def _complete(data: bytes, *, numbered: bool) -> tuple[int, int]:
-    """Count the sources with all their lines written, and the bytes of these lines. Some of the n
-    best of the last source may be missing.
-
-    >>> _complete("eins\\nzwei\\ndr".encode(), numbered=False)
-    (2, 10)
-    >>> _complete(b"1\\t-0.1\\ta\\n1\\t-0.2\\tb\\n2\\t-0.1\\tc\\n2\\t-0", numbered=True)
-    (1, 18)
-    """
-    lines = data.split(b"\n")[:-1]
-    if numbered:
-        numbers = [int(line.split(b"\t", 1)[0]) for line in lines]
-        lines = lines[: numbers.index(numbers[-1])] if numbers else []
-        done = numbers[len(lines)] - 1 if numbers else 0
-    return done if numbered else len(lines), sum(len(line) + 1 for line in lines)
-
-
-def contents(*names: str) -> list[str]:
-    """Return a hash of the contents of each file or directory; for others, such as standard input,
-    the name.
-    """
-    digests = []
-    for name in names:
-        hasher, path = hashlib.sha256(), Path(name)
-        files = (
-            [path]
-            if path.is_file()
-            else sorted(part for part in path.rglob("*") if part.is_file())
-            if path.is_dir()
-            else []
-        )
-        for part in files:
-            with part.open("rb") as file:
-                hasher.update(hashlib.file_digest(file, "sha256").digest())
-        digests.append(hasher.hexdigest()[:16] if files else name)
-    return digests
-
-
-def _skip(sources: Iterator[Any], done: int, target: str) -> None:
-    skipped = sum(1 for _ in itertools.islice(sources, done))
-    if skipped < done:
-        raise DataError(
-            f"the text has {skipped:,} lines, but {done:,} of {target} are translated already: it is "
-            f"another text"
-        )
-
-
-# ---- translate
 
 PORTION = 320  # lines that are translated before any of them is written
 
@@ -187,19 +39,18 @@ class Job:
 
     def answers(
         self,
-        sources: Iterator[Any],
+        runs: Iterable[Iterator[Any]],
         n_bytes: int | None = None,
         *,
-        portion: int | None = None,
         done: int = 0,
     ) -> Iterator[tuple[int, Any, list[Translation]]]:
-        """Yield the number, the source (a line or an array) and the best translations of each source,
-        in order and with progress over all their bytes; `done`: sources before these.
+        """Yield the number, the source (a line or an array) and the best translations of each source
+        of all runs, in order and with progress over all their bytes; `done`: sources before these.
         """
         before = done
         long = cut = 0
         with progress.task("translating", n_bytes, "bytes") as bar:
-            while lines := list(itertools.islice(sources, portion or PORTION)):
+            for lines in itertools.chain.from_iterable(map(_portions, runs)):
                 with no_bars():
                     translations = self.model.translations(
                         lines,
@@ -228,6 +79,15 @@ class Job:
             yield from (f"{number}\t{one.score:.6f}\t{_one_line(one.text)}" for one in best)
         else:
             yield _one_line(best[0].text)
+
+    def written(
+        self, runs: Iterable[Iterator[Any]], n_bytes: int | None, done: int
+    ) -> Iterator[str]:
+        """Yield what is written for each source after those that are done."""
+        from seqloom.data.unlabelled import after
+
+        for answer in self.answers(after(runs, done), n_bytes, done=done):
+            yield "".join(f"{line}\n" for line in self.lines(*answer))
 
     def facts(self) -> dict[str, Any]:
         """Return what a resumed translation must share with its beginning, besides models and text."""
@@ -306,9 +166,9 @@ def command(
     texts = TextReading(**given(TextReading, options))
     opened = [tasks.open_model("translate", path) for path in (model, *others)]
     job = Job(opened[0], opened[1:], config, nbest, as_json)
-    sources, n_bytes = _arrays(text, texts) if opened[0].reads_numbers else text_units(text, texts)
+    runs, n_bytes = _arrays(text, texts) if opened[0].reads_numbers else _lines(text, texts)
     if chart is not None:
-        _draw(job, sources, chart)
+        _draw(job, itertools.chain.from_iterable(runs), chart)
     elif output is not None:
         facts = {
             "model": contents(model, *others),
@@ -316,20 +176,37 @@ def command(
             **job.facts(),
             "reading": texts.to_dict(),
         }
-        write_resumable(output, sources, n_bytes, job, facts, resume)
+        write_resumable(
+            output,
+            partial(job.written, runs, n_bytes),
+            facts,
+            resume,
+            numbered=bool(nbest) and not as_json,
+        )
     else:
-        typed = sys.stdin.isatty() and (not text or "-" in text)
         with no_bars() if sys.stdout.isatty() else nullcontext():
-            for number, source, best in job.answers(sources, n_bytes, portion=1 if typed else None):
-                for line in job.lines(number, source, best):
-                    click.echo(line)
+            for lines in job.written(runs, n_bytes, 0):
+                click.echo(lines, nl=False)
 
 
-def _arrays(paths: tuple[str, ...], texts: TextReading) -> tuple[Iterator[Any], None]:
+def _lines(
+    paths: tuple[str, ...], texts: TextReading
+) -> tuple[Iterator[Iterator[str]], int | None]:
+    """Read the texts, in runs that may be translated together, and the bytes of all, where known."""
+    rows = text_rows(paths, texts)
+    return rows.texts(), rows.n_bytes
+
+
+def _arrays(paths: tuple[str, ...], texts: TextReading) -> tuple[Iterator[Iterator[Any]], None]:
     """Read the sources of a model that reads numbers; how many there are is not known."""
     from seqloom.data.translation_forms import number_sources
 
-    return number_sources(paths, encoding=texts.encoding, column=texts.column), None
+    return iter([number_sources(paths, encoding=texts.encoding, column=texts.column)]), None
+
+
+def _portions(run: Iterator[Any]) -> Iterator[list[Any]]:
+    """Yield the sources of a run, so many at a time that memory does not depend on how many there are."""
+    return iter(lambda: list(itertools.islice(run, PORTION)), [])
 
 
 def _size(source: Any) -> int:

@@ -40,7 +40,10 @@ class Embedder(TextTransformer, Model):
     """Words as vectors; related words have similar vectors."""
 
     task: ClassVar[str] = "word vectors"
-    public_names = "tokenizer vectors embed nearest analogy similarity doesnt_match knows evaluate"
+    public_names = (
+        "tokenizer vectors embed nearest analogy similarity doesnt_match knows evaluate "
+        "transform fit_transform"
+    )
 
     # ---- what a model writes
 

@@ -385,28 +385,6 @@ def _subfolders(path: Path) -> Iterator[str]:
 FLAGS = ("text_column=...", "pair_column=...")
 
 
-def read_pairs(
-    document: Document, text_column: str | None = None, pair_column: str | None = None
-) -> Iterator[list[Any]]:
-    """Yield the unlabelled pairs of a table, some thousands at a time; by default of its only two columns.
-
-    Without a telling file extension, a file whose first line begins with a brace is JSON Lines, else TSV.
-
-    >>> list(read_pairs(Document("stdin", data=b"is it so?\\tit is\\nwho?\\tnobody\\n")))
-    [[('is it so?', 'it is'), ('who?', 'nobody')]]
-    """
-    kind = table_kind(document.name)
-    if kind is None:
-        head = next(line_blocks(document, 1), b"").lstrip()
-        kind = "jsonl" if head.startswith(b"{") else "tsv"
-    rows = open_rows(document, kind, (text_column, pair_column), doubtful=False)
-    if not rows.kinds:
-        return
-    chosen = _choose_texts(document.name, rows.kinds, rows.requested)
-    for block in rows.blocks(chosen):
-        yield joined(block, chosen)
-
-
 def joined(block: Block, names: list[str]) -> list[Any]:
     """Return the pairs of some rows; the first two columns of the block have these names."""
     firsts, seconds = (texts_of(block, k, name) for k, name in enumerate(names))
@@ -422,7 +400,7 @@ def texts_of(block: Block, k: int, column: str) -> list[str]:
     return texts
 
 
-def _choose_texts(
+def choose_texts(
     name: str, kinds: Mapping[str, str], requested: tuple[str | None, ...]
 ) -> list[str]:
     """Choose the columns of the two texts."""

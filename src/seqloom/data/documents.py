@@ -2,7 +2,8 @@
 
 Whatever the source, `Document.pieces` streams the same: UTF-8 without a byte-order mark, every byte checked,
 otherwise unchanged (line ends stay as they are). So all callers work on bytes, wherever these came from.
-`line_blocks` and `numbered_lines` give the lines of a document, about a megabyte at a time.
+`line_blocks` and `numbered_lines` give the lines of a document, about a megabyte at a time; those that come
+through a pipe as soon as they are there.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any, cast
 
 from seqloom import progress
 from seqloom.data.pieces import COMPRESSED, Piece, unpacked
@@ -32,6 +33,34 @@ _HEAD = 8192
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
+class Pipe:
+    """A stream that is read once, as its bytes arrive; its first lines may be looked at before."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        # one call of the system: what has arrived, or the next bytes if none wait
+        self._arrived = cast("Any", stream).read1
+        self._first: bytes | None = None
+        self.lines = 0  # before the chunk that was yielded last
+
+    def beginning(self) -> bytes:
+        """Return what has arrived when there is a complete line, or much of one, or the end."""
+        if self._first is None:
+            self._first = b""
+            while b"\n" not in self._first and len(self._first) < CHUNK:
+                if not (more := self._arrived(CHUNK)):
+                    break
+                self._first += more
+        return self._first
+
+    def chunks(self) -> Iterator[bytes]:
+        """Yield the bytes as they arrive."""
+        chunk = self.beginning()
+        while chunk:
+            yield chunk
+            self.lines += chunk.count(b"\n")
+            chunk = self._arrived(CHUNK)
+
+
 @dataclass(frozen=True)
 class Document:
     """Bytes `start` to `stop` of the UTF-8 content of a file or of `data`."""
@@ -48,6 +77,8 @@ class Document:
     content: Content | None = field(default=None, repr=False, compare=False)
     # the directory that leaves it out if it is not text
     folder: Folder | None = field(default=None, repr=False, compare=False)
+    # where its bytes come from if they can be read once only
+    pipe: Pipe | None = field(default=None, repr=False, compare=False)
 
     def part(self, start: int, stop: int) -> Document:
         """Return a document over a range of this one's content."""
@@ -57,6 +88,8 @@ class Document:
         """Return the number of bytes if known without reading: not for compressed or transcoded files."""
         if self.stop is not None:
             return self.stop - self.start
+        if self.pipe is not None:
+            return None
         if self.path is None:
             return len(self.data) - self.start
         if self.encoding != "utf-8" or self.path.suffix in COMPRESSED:
@@ -80,6 +113,14 @@ class Document:
     def chunks(self) -> Iterator[bytes]:
         """Yield the content in pieces, as bytes alone."""
         return (piece.data for piece in self.pieces())
+
+    def preview(self) -> Document:
+        """Return what may be read any number of times: itself or, of a pipe, the lines that are there."""
+        if self.pipe is None:
+            return self
+        decoder = codecs.getincrementaldecoder(self.encoding)("replace")
+        text = decoder.decode(self.pipe.beginning()).removeprefix("\ufeff")
+        return Document(self.name, data=(text[: text.rfind("\n") + 1] or text).encode("utf-8"))
 
     def documents(self) -> Iterator[tuple[str, str]]:
         """Yield the name and text."""
@@ -118,13 +159,18 @@ class Document:
 
     def head(self, size: int = _HEAD) -> bytes:
         """Return the first bytes as they are, decompressed."""
+        if self.pipe is not None:
+            return self.pipe.beginning()[:size]
         return self.data[:size] if self.path is None else next(self._raw(0, size), b"")[:size]
 
     def unchecked(self) -> Iterator[bytes]:
         """Yield the bytes of the range without checking that they are UTF-8."""
         skip, left = self.start, None if self.stop is None else self.stop - self.start
         stream: Iterator[bytes]
-        if self.path is None:
+        if self.pipe is not None:
+            chunks = self.pipe.chunks()
+            stream = self._transcode(chunks) if self.encoding != "utf-8" else _without_mark(chunks)
+        elif self.path is None:
             stream = (self.data[at : at + CHUNK] for at in range(self.start, len(self.data), CHUNK))
             skip = 0
         elif self.encoding != "utf-8":
@@ -199,8 +245,12 @@ class Document:
             data.decode("utf-8")
         except UnicodeDecodeError as error:
             offset = position + error.start
-            line = 1 + sum(
-                chunk.count(b"\n") for chunk in replace(self, start=0, stop=offset).unchecked()
+            line = 1 + (
+                self.pipe.lines + data[: error.start].count(b"\n")
+                if self.pipe is not None
+                else sum(
+                    chunk.count(b"\n") for chunk in replace(self, start=0, stop=offset).unchecked()
+                )
             )
             if self.path is not None and self.path.suffix not in COMPRESSED:
                 offset += self._mark_size()
@@ -249,9 +299,10 @@ _BLOCK = 1 << 20
 def line_blocks(
     document: Document, size: int = _BLOCK, *, returns: bool = False
 ) -> Iterator[bytes]:
-    """Yield the content in blocks of about `size` bytes of complete lines; with `returns` a lone \\r also
-    ends a line.
+    """Yield the content in blocks of about `size` bytes of complete lines, of a pipe those that have
+    arrived; with `returns` a lone \\r also ends a line.
     """
+    size = size if document.pipe is None else 1
     waiting: list[bytes] = []
     length = 0
     for chunk in document.chunks():

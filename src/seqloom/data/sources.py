@@ -12,6 +12,7 @@ import errno
 import glob
 import os
 import shutil
+import stat
 import sys
 import tempfile
 import weakref
@@ -24,7 +25,7 @@ from typing import IO, TypeVar
 
 from seqloom import progress
 from seqloom.data.catalogue import PREFIX, resolve
-from seqloom.data.documents import Document, check_encoding
+from seqloom.data.documents import Document, Pipe, check_encoding
 from seqloom.data.pieces import Piece
 from seqloom.data.rows import table_kind
 from seqloom.data.tables import Content, Notes, Table, read_content
@@ -80,24 +81,30 @@ def find_documents(
     tables_only: bool = False,
     strict: bool = False,
     check: bool = True,
+    arriving: bool = False,
 ) -> list[Document]:
     """Find the documents that a path, a pattern or `-` stands for, and check them.
 
     `tables_only` leaves out the other files of a directory. In a directory or pattern, files that are
     not text are skipped and reported; `strict` refuses them. Without `check` only their first bytes are
-    inspected, and files that turn out not to be text are left out while reading (`Folder`).
+    inspected, and files that turn out not to be text are left out while reading (`Folder`). With
+    `arriving` a pipe is read once and as its lines come, else it is saved to be read again.
     """
     encoding = check_encoding(encoding)
     if isinstance(source, GivenText):
         return [Document(quoted(source), data=to_bytes(source))]
     if source == "-":
-        return [_spool(sys.stdin.buffer, "stdin", encoding)]
+        through = arriving and _is_pipe(sys.stdin.buffer)
+        return [(_arriving if through else _spool)(sys.stdin.buffer, "stdin", encoding)]
     if str(source).startswith(PREFIX):
         source = resolve(str(source))
     path = Path(source).expanduser()
     if path.is_dir():
         return _directory(path, encoding, tables_only, strict, check)
-    if path.exists() and not path.is_file():  # a pipe, as in <(command), can be read only once
+    # a pipe, as in <(command), can be read only once
+    if path.exists() and not path.is_file() and arriving and table_kind(path) is None:
+        return [_arriving(open(path, "rb"), str(source), encoding)]
+    if path.exists() and not path.is_file():
         with open(path, "rb") as file:
             return [_spool(file, str(source), encoding)]
     if path.exists():
@@ -212,6 +219,21 @@ def _directory(
             f"there is no {'table' if tables_only else 'text file'} in the directory {path}"
         )
     return _texts(str(path), chosen, strict, check)
+
+
+def _is_pipe(stream: IO[bytes]) -> bool:
+    """Return whether a stream is a pipe, socket or terminal: neither a file nor in memory."""
+    try:
+        return not stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
+    except (OSError, AttributeError):
+        return False
+
+
+def _arriving(stream: IO[bytes], name: str, encoding: str) -> Document:
+    """Return a document that is read once, as it comes."""
+    document = Document(name, encoding=encoding, pipe=Pipe(stream))
+    document.check_head()
+    return document
 
 
 def _spool(source: IO[bytes], name: str, encoding: str) -> Document:

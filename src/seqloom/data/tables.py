@@ -123,32 +123,38 @@ class Table:
 
 
 def as_table(document: Document, column: str | None) -> Document | Table:
-    """Return the table that a document is by its name, or the document itself.
-
-    If a column is requested and the name says nothing (standard input, .json), objects are taken for
-    JSON Lines.
-    """
-    kind = table_kind(document.name)
-    if kind is None and column is None:
-        return document
-    head = b"" if kind else next(document.chunks(), b"").lstrip()
-    if head.startswith(b"{"):
-        kind = "jsonl"
-    if kind is None and head.startswith(b"["):
-        raise DataError(
-            f"{document.name} is one JSON array, which has no columns; write one object per line, "
-            "for example with: jq -c '.[]'"
-        )
+    """Return the table that a document is, or the document itself."""
+    kind = form_of_table(document, column)
     if kind is None:
-        raise DataError(
-            f"{document.name} is plain text and has no column {column!r}; "
-            f"columns are in files that end in {', '.join(KINDS)}"
-        )
+        return document
     rows = open_rows(document, kind, [column])
     if not rows.kinds:
         raise DataError(f"{document.name} is empty; give a file with some text")
     return Table(
         rows, columns.choose(document.name, rows.kinds, rows.requested[0], untyped=rows.untyped)
+    )
+
+
+def form_of_table(document: Document, column: str | None) -> str | None:
+    """Return the kind of table a document is by its name; None: it is none, and no column is requested.
+
+    If a column is requested and the name says nothing (standard input, .json), objects are taken for
+    JSON Lines.
+    """
+    kind = table_kind(document.name)
+    if kind is not None or column is None:
+        return kind
+    head = next(document.preview().chunks(), b"").lstrip()
+    if head.startswith(b"{"):
+        return "jsonl"
+    if head.startswith(b"["):
+        raise DataError(
+            f"{document.name} is one JSON array, which has no columns; write one object per line, "
+            "for example with: jq -c '.[]'"
+        )
+    raise DataError(
+        f"{document.name} is plain text and has no column {column!r}; "
+        f"columns are in files that end in {', '.join(KINDS)}"
     )
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from seqloom import progress
@@ -16,15 +17,15 @@ from seqloom.tasks.task import (
     Outcome,
     Predicting,
     Task,
-    batched,
     check_chart,
+    rows_by,
     strict_option,
-    text_batches,
 )
 
 if TYPE_CHECKING:
     from seqloom.contracts import Classifier
     from seqloom.data.classification import Labelled
+    from seqloom.data.unlabelled import Row, Unlabelled
     from seqloom.metrics.result import Result
 
 PREDICT = Command(
@@ -196,28 +197,59 @@ class Classification(Task):
         )
 
     def predict(
-        self, model: Any, paths: tuple[str, ...], options: Classifying
+        self, model: Any, paths: tuple[str, ...], options: Classifying, done: int = 0
     ) -> Iterator[Outcome]:
         if options.explain and not hasattr(model, "explain"):
             raise ConfigError(f"--explain: {model.name} models cannot explain their predictions")
         check_chart(options.chart)
         _check_columns(model, options)
-        batches = (
-            _pairs(paths, options)
-            if model.reads_pairs
-            else _lines_of_numbers(paths, options)
-            if model.reads_numbers
-            else text_batches(paths, options)
+        answers = super().predict(model, paths, options, done)
+        return answers if options.chart is None else _drawn(model, answers, options.chart)
+
+    def unlabelled(
+        self, model: Classifier, paths: tuple[str, ...], options: Classifying
+    ) -> Unlabelled:
+        from seqloom.data.unlabelled import read_lines, read_pairs
+
+        first, second, keep = options.text_column, options.pair_column, options.keep
+        if model.reads_pairs:
+            return rows_by(lambda one: read_pairs(one, first, second, keep), paths, options)
+        if model.reads_numbers:
+            return rows_by(lambda one: read_lines(one, keep), paths, options)
+        return super().unlabelled(model, paths, options)
+
+    def answerer(
+        self, model: Any, options: Classifying
+    ) -> Callable[[list[Row]], Iterator[Outcome]]:
+        if options.explain:
+            return partial(_explained, model)
+        examples = _series(model) if model.reads_numbers else _examples
+
+        def answer(rows: list[Row]) -> Iterator[Outcome]:
+            probs = model.predict_proba(examples(rows))
+            for row, label, shares in zip(rows, model.labels_of(probs), probs.tolist()):
+                yield _answer(model, row.example, label, shares, options.proba)
+
+        return answer
+
+    def nothing(self, model: Classifier, row: Row, options: Classifying) -> Outcome:
+        n_classes = len(model.classes) if options.proba else 0
+        fields = _fields(row.example)
+        return Outcome(
+            "\t".join(["", *[""] * n_classes, *(_line(text or "") for text in fields.values())]),
+            {"label": None, **({"probabilities": None} if options.proba else {}), **fields},
         )
-        return (
-            _explained(model, itertools.chain.from_iterable(batches), options.chart)
-            if options.explain
-            else _classified(model, batches, options.proba)
-        )
+
+    def heading(self, model: Classifier, options: Classifying) -> str | None:
+        return _headings(model) if options.proba else None
 
     def stream(self, model: Any, lines: Iterable[str], options: Classifying) -> Iterator[Outcome]:
         answers = super().stream(model, lines, options)
-        return itertools.chain([_headings(model)], answers) if options.proba else answers
+        return (
+            itertools.chain([Outcome(_headings(model), None)], answers)
+            if options.proba
+            else answers
+        )
 
     def feed(
         self, model: Any, stream: Any, line: str, number: int, options: Classifying
@@ -249,28 +281,9 @@ def _check_columns(model: Classifier, options: Classifying) -> None:
         )
 
 
-def _classified(model: Classifier, batches: Iterator[list[Any]], proba: bool) -> Iterator[Outcome]:
-    if proba:
-        yield _headings(model)
-    for texts, examples in (
-        _series(model, batches) if model.reads_numbers else ((texts, texts) for texts in batches)
-    ):
-        probs = model.predict_proba(examples)
-        for text, label, row in zip(texts, model.labels_of(probs), probs.tolist()):
-            yield _answer(model, text, label, row, proba)
-
-
-def _headings(model: Classifier) -> Outcome:
-    return Outcome(
-        "\t".join(
-            [
-                "label",
-                *map(_line, map(str, model.classes)),
-                *(PAIR if model.reads_pairs else PAIR[:1]),
-            ]
-        ),
-        None,
-    )
+def _headings(model: Classifier) -> str:
+    texts = PAIR if model.reads_pairs else PAIR[:1]
+    return "\t".join(["label", *map(_line, map(str, model.classes)), *texts])
 
 
 def _answer(model: Classifier, text: Any, label: Any, row: list[float], proba: bool) -> Outcome:
@@ -287,76 +300,41 @@ def _answer(model: Classifier, text: Any, label: Any, row: list[float], proba: b
     )
 
 
-def _fields(example: Any) -> dict[str, str]:
+def _fields(example: Any) -> dict[str, Any]:
     """Return a text, or both texts of a pair, by name."""
-    return dict(zip(PAIR, (example,) if isinstance(example, str) else example))
+    return dict(zip(PAIR, example if isinstance(example, tuple) else (example,)))
 
 
-def _documents(paths: tuple[str, ...], options: Classifying) -> tuple[list[Any], int | None]:
-    """Find the files, and the bytes of all, where known."""
-    from seqloom.data.sources import find_documents
-
-    documents = [
-        document
-        for path in paths or ("-",)
-        for document in find_documents(path, options.encoding, strict=options.strict)
-    ]
-    sizes = [document.size() for document in documents]
-    return documents, None if None in sizes else sum(size or 0 for size in sizes)
+def _examples(rows: list[Row]) -> list[Any]:
+    return [row.example for row in rows]
 
 
-def _pairs(paths: tuple[str, ...], options: Classifying) -> Iterator[list[Any]]:
-    """Yield the pairs of texts of tables in batches."""
-    from seqloom.data.classification_forms import read_pairs
-
-    documents, n_bytes = _documents(paths, options)
-    pairs = (
-        pair
-        for document in documents
-        for some in read_pairs(document, options.text_column, options.pair_column)
-        for pair in some
-    )
-    return batched(pairs, n_bytes, "pairs")
-
-
-def _lines_of_numbers(paths: tuple[str, ...], options: Classifying) -> Iterator[list[str]]:
-    """Yield the lines of files in batches, whatever the names of the files: each line is a series."""
-    from seqloom.data.translation_sides import lines_of_numbers
-
-    documents, n_bytes = _documents(paths, options)
-    lines = (line for document in documents for _, line in lines_of_numbers(document))
-    return batched(lines, n_bytes, "series")
-
-
-def _series(
-    model: Classifier, batches: Iterator[list[str]]
-) -> Iterator[tuple[list[str], list[Any]]]:
-    """Yield lines of numbers with their series as arrays. Labels before the values, as in the data
-    of `fit`, are left out.
+def _series(model: Classifier) -> Callable[[list[Row]], list[Any]]:
+    """Return what reads lines of numbers as series. Labels before the values, as in the data of
+    `fit`, are left out.
     """
     from seqloom.data.translation_sides import begin_with_labels, cells_of, parse_values
 
-    classes, length, said, first = set(map(str, model.classes)), _usual_length(model), False, 1
-    for lines in batches:
-        rows = [cells_of(line) for line in lines]
-        remark = ""
-        if begin_with_labels(rows, classes, length):
-            remark, rows = (
-                "the first value of each line is taken as its label and left out",
-                [row[1:] for row in rows],
-            )
-        elif length and (
-            longer := next((n for n, row in enumerate(rows, first) if len(row) == length + 1), 0)
-        ):
+    classes, length, said = set(map(str, model.classes)), _usual_length(model), False
+
+    def read(rows: list[Row]) -> list[Any]:
+        nonlocal said
+        cells, remark = [cells_of(row.example) for row in rows], ""
+        longer = (row.number for row, one in zip(rows, cells) if len(one) == (length or 0) + 1)
+        if begin_with_labels(cells, classes, length):
+            remark = "the first value of each line is taken as its label and left out"
+            cells = [one[1:] for one in cells]
+        elif length and (line := next(longer, 0)):
             remark = (
-                f"line {longer} has {length + 1:,} values, one more than the series in training; "
+                f"line {line} has {length + 1:,} values, one more than the series in training; "
                 f"if the first is a label, leave it out"
             )
         if remark and not said:
             progress.say(remark)
             said = True
-        yield lines, [parse_values(row, f"line {number}") for number, row in enumerate(rows, first)]
-        first += len(lines)
+        return [parse_values(one, f"line {row.number}") for row, one in zip(rows, cells)]
+
+    return read
 
 
 def _usual_length(model: Classifier) -> int | None:
@@ -368,24 +346,30 @@ def _usual_length(model: Classifier) -> int | None:
     return longest if isinstance(longest, int) and longest == lengths.get("median") else None
 
 
-def _explained(model: Any, units: Iterator[Any], chart: str | None) -> Iterator[Outcome]:
+def _explained(model: Any, rows: list[Row]) -> Iterator[Outcome]:
     from seqloom.data.examples import in_one_line
+
+    for row in rows:
+        explanation = model.explain(row.example)
+        yield Outcome(
+            f"{_line(in_one_line(row.example))}\n{explanation}\n",
+            {**_fields(row.example), **explanation.to_dict()},
+        )
+
+
+def _drawn(model: Any, answers: Iterator[Outcome], chart: str) -> Iterator[Outcome]:
+    """Yield explained answers and draw their texts at the end, those that are blank left out."""
     from seqloom.views import classification
 
-    texts, explanations = [], []
-    for text in units:
-        explanation = model.explain(text)
-        if chart is not None:
-            texts.append(text)
-            explanations.append(explanation)
+    texts: list[Any] = []
+    for answer in answers:
+        if answer.values and answer.values["label"] is not None:
+            found = tuple(answer.values[name] for name in PAIR if name in answer.values)
+            texts.append(found if model.reads_pairs else found[0])
             classification.check(model, len(texts))
-        yield Outcome(
-            f"{_line(in_one_line(text))}\n{explanation}\n",
-            {**_fields(text), **explanation.to_dict()},
-        )
-    if chart is not None:
-        classification.check(model, len(texts))
-        classification.explained(model, texts, explanations).save(chart)
+        yield answer
+    classification.check(model, len(texts))
+    classification.explained(model, texts, list(map(model.explain, texts))).save(chart)
 
 
 def _line(text: str) -> str:

@@ -19,6 +19,7 @@ from seqloom.tasks.task import (
     in_one_field,
     read_held_out_text,
     read_text,
+    rows_by,
 )
 
 if TYPE_CHECKING:
@@ -32,20 +33,19 @@ BATCH = 10_000  # texts that are scored together
 MAX_CHARACTERS = 1 << 22  # of their characters
 
 
-def text_scores(model: LanguageModel, corpus: Corpus) -> Iterator[Outcome]:
+def text_scores(model: LanguageModel, scored: Iterator[tuple[str, float]]) -> Iterator[Outcome]:
     """Yield the score of each line, or of what is longer."""
     key = "text" if model.unit == "line" else "name"
     return (
-        Outcome(f"{value:.6f}\t{shown}", {"score": value, key: shown})
-        for shown, value in _scores(model, corpus)
+        Outcome(f"{value:.6f}\t{shown}", {"score": value, key: shown}) for shown, value in scored
     )
 
 
-def token_scores(model: Any, corpus: Corpus) -> Iterator[Outcome]:
+def token_scores(model: Any, texts: Iterator[str]) -> Iterator[Outcome]:
     """Yield the log-probability of each token; of n-gram models also the order that matched, and
     whether it is unknown.
     """
-    for number, unit in enumerate(units(corpus, model.unit), 1):
+    for number, unit in enumerate(texts, 1):
         if hasattr(model, "full_scores"):
             for token, log_prob, order, oov in model.full_scores(unit):
                 yield Outcome(
@@ -213,8 +213,19 @@ class LanguageModeling(Task):
     def score(
         self, model: LanguageModel, paths: tuple[str, ...], options: TextReading, tokens: bool
     ) -> Iterator[Outcome]:
+        if model.unit == "line" and paths in ((), ("-",)) and options.column is None:
+            from seqloom.data.unlabelled import read_lines
 
-        return (token_scores if tokens else text_scores)(model, self.read(paths, options))
+            runs = rows_by(read_lines, paths, options).texts()  # as they come through a pipe
+            if tokens:
+                return token_scores(model, itertools.chain.from_iterable(runs))
+            pairs = (((line, line) for line in run) for run in runs)
+            scored = (pair for run in pairs for pair in _scored_together(model, run))
+            return text_scores(model, scored)
+        corpus = self.read(paths, options)
+        if tokens:
+            return token_scores(model, units(corpus, model.unit))
+        return text_scores(model, _scores(model, corpus))
 
     foreign_forms: ClassVar[tuple[str, ...]] = ("arpa", "gguf")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from seqloom import progress
 from seqloom.config import Config, option
 from seqloom.tasks.classification import PREDICT, ROBUSTNESS, Perturbing, SliceEvaluation
-from seqloom.tasks.task import Outcome, Predicting, Task, strict_option, text_batches
+from seqloom.tasks.task import Outcome, Predicting, Task, strict_option
 
 if TYPE_CHECKING:
     from seqloom.contracts import Tagger
     from seqloom.data.spans import Scheme
     from seqloom.data.tagging import Tagged
+    from seqloom.data.unlabelled import Row, Unlabelled
     from seqloom.metrics.result import Result
 
 
@@ -86,17 +87,48 @@ class Tagging(Task):
             self.read(paths, reading), slice_by=evaluation.slice_by, latency=evaluation.latency
         )
 
-    def predict(
+    def unlabelled(
         self, model: Tagger, paths: tuple[str, ...], options: TaggingOptions
-    ) -> Iterator[Outcome]:
+    ) -> Unlabelled:
+        """Read sentences; tags in a second file, or in a column beside the words, are left out."""
+        from seqloom.data.recognise import tags_in
+        from seqloom.data.rows import table_kind
+
+        if len(paths) == 2 and "-" not in paths and tags_in(tuple(map(Path, paths))):
+            progress.say(f"{paths[1]} has the tags of {paths[0]} and is left out")
+            paths = paths[:1]
+        columns = [table_kind(path) and tags_in(Path(path)) for path in paths]
+        if options.column is None and columns and all(columns):
+            options = replace(options, column="1")
+        return super().unlabelled(model, paths, options)
+
+    def answerer(
+        self, model: Tagger, options: TaggingOptions
+    ) -> Callable[[list[Row]], Iterator[Outcome]]:
+        from seqloom.data.tagging_forms import without_tags
+
         scheme = model.learnt["scheme"]
-        for lines in _untagged(model, paths, options):
+        known, said = {*model.learnt["tags"], "O"}, False
+
+        def answer(rows: list[Row]) -> Iterator[Outcome]:
+            nonlocal said
+            lines = [without_tags(row.example, known) for row in rows]
+            if not said and any(line != row.example for line, row in zip(lines, rows)):
+                said = True
+                progress.say("the tags that follow the words of a line after a tab are left out")
             sentences = [words_of(line, options.split) for line in lines]
             for line, words, tags in zip(lines, sentences, model.predict(sentences)):
-                values: dict[str, Any] = {"words": words, "tags": tags}
-                if scheme:
-                    values |= {"text": line, "spans": spans_in(line, words, tags, scheme)}
-                yield Outcome("".join(f"{word}\t{tag}\n" for word, tag in zip(words, tags)), values)
+                yield tagged(line, words, tags, scheme)
+
+        return answer
+
+    def nothing(self, model: Tagger, row: Row, options: TaggingOptions) -> Outcome:
+        return tagged(row.example or "", [], [], model.learnt["scheme"])
+
+    def keeping(self, text: str, row: Row, keep: tuple[str, ...]) -> str:
+        """Write comments before the words, as CoNLL-U has them."""
+        kept = zip(keep, (" ".join(str(value).split()) for value in row.kept))
+        return "".join(f"# {name} = {value}\n" for name, value in kept) + text
 
     def feed(
         self, model: Any, stream: Any, line: str, number: int, options: TaggingOptions
@@ -106,28 +138,12 @@ class Tagging(Task):
             yield Outcome(f"{word}\t{tag}", {"word": word, "tag": tag})
 
 
-def _untagged(
-    model: Tagger, paths: tuple[str, ...], options: TaggingOptions
-) -> Iterator[list[str]]:
-    """Yield sentences in batches. Tags that the data has, after a tab or in a second file, are left
-    out.
-    """
-    from seqloom.data.recognise import tags_in
-    from seqloom.data.rows import table_kind
-    from seqloom.data.tagging_forms import without_tags
-
-    if len(paths) == 2 and "-" not in paths and tags_in(tuple(map(Path, paths))):
-        progress.say(f"{paths[1]} has the tags of {paths[0]} and is left out")
-        paths = paths[:1]
-    if options.column is None and all(table_kind(path) and tags_in(Path(path)) for path in paths):
-        options = replace(options, column="1" if paths else None)
-    known, said = {*model.learnt["tags"], "O"}, False
-    for lines in text_batches(paths, options):
-        sentences = [without_tags(line, known) for line in lines]
-        if sentences != lines and not said:
-            said = True
-            progress.say("the tags that follow the words of a line after a tab are left out")
-        yield sentences
+def tagged(text: str, words: list[str], tags: list[str], scheme: Scheme | None) -> Outcome:
+    """Return the answer for one sentence."""
+    values: dict[str, Any] = {"words": words, "tags": tags}
+    if scheme:
+        values |= {"text": text, "spans": spans_in(text, words, tags, scheme)}
+    return Outcome("".join(f"{word}\t{tag}\n" for word, tag in zip(words, tags)), values)
 
 
 def words_of(line: str, split: str) -> list[str]:

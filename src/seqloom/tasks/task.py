@@ -8,16 +8,18 @@ Options are the fields of configs, so a flag, a key and an argument are the same
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from seqloom import progress
 from seqloom.config import Config, OnlyWith, option
 from seqloom.errors import ConfigError
 
 if TYPE_CHECKING:
     from seqloom.charts.page import Sheet
+    from seqloom.data.unlabelled import Row, Unlabelled
 
 # Texts that are predicted together, and the most of their characters.
 BATCH, MAX_CHARACTERS = 10_000, 1 << 22
@@ -65,9 +67,15 @@ class Predicting(TextReading):
     """Options of `predict` for all tasks that have it."""
 
     only_with: ClassVar[OnlyWith] = {
-        name: {"stream": (False,)} for name in ("encoding", "column", "strict")
+        name: {"stream": (False,)} for name in ("encoding", "column", "strict", "keep")
     }
 
+    keep: tuple[str, ...] = option(
+        (),
+        "Tables: columns that each answer repeats, such as id,date, so that answers can be joined to "
+        "rows.",
+        metavar="NAME,NAME",
+    )
     stream: bool = option(
         False,
         "Answer each line of standard input as it comes, from what was read so far; an empty line "
@@ -133,15 +141,73 @@ class Task(ABC):
 
         return errors(result)
 
-    def predict(self, model: Any, paths: tuple[str, ...], options: Any) -> Iterator[Outcome]:
-        """Yield what `predict` answers, line by line of its input."""
+    def predict(
+        self, model: Any, paths: tuple[str, ...], options: Any, done: int = 0
+    ) -> Iterator[Outcome]:
+        """Yield what `predict` answers: one answer for each row of its input, in order, without the
+        first rows, which are done; before them perhaps headings, which have no values.
+        """
+        from seqloom.data.unlabelled import after
+
+        rows, answer = self.unlabelled(model, paths, options), self.answerer(model, options)
+        if (heading := self.heading(model, options)) is not None:
+            yield Outcome("\t".join([*options.keep, heading]), None)
+        n_rows, blank = 0, []
+        for batch in batched(after(rows.runs, done), rows.n_bytes):
+            empty = [row.blank for row in batch]
+            filled = [row for row, nothing in zip(batch, empty) if not nothing]
+            progress.number_rows([row.number for row in filled])
+            answers = iter(answer(filled) if filled else ())
+            for row, nothing in zip(batch, empty):
+                if nothing:
+                    blank.append(row.number)
+                found = self.nothing(model, row, options) if nothing else next(answers)
+                yield self._located(found, row, options.keep)
+            n_rows += len(batch)
+        if blank:
+            progress.say(
+                f"{len(blank):,} of {n_rows:,} rows have no text, so no answer (first: row {blank[0]:,})"
+            )
+
+    def unlabelled(self, model: Any, paths: tuple[str, ...], options: Any) -> Unlabelled:
+        """Read the rows that `predict` answers."""
+        return text_rows(paths, options, options.keep)
+
+    def answerer(self, model: Any, options: Any) -> Callable[[list[Row]], Iterable[Outcome]]:
+        """Return what answers some rows, none of them blank."""
         raise NotImplementedError
+
+    def nothing(self, model: Any, row: Row, options: Any) -> Outcome:
+        """Return the answer to a blank row."""
+        raise NotImplementedError
+
+    def heading(self, model: Any, options: Any) -> str | None:
+        """Return a line of headings, where there is one."""
+        return None
+
+    def _located(self, found: Outcome, row: Row, keep: tuple[str, ...]) -> Outcome:
+        """Add the row and what is kept of it to an answer."""
+        values = found.values or {}
+        if not keep and row.file is None:
+            return Outcome(found.text, {"row": row.number, **values})
+        place = {"row": row.number} | ({"file": row.file} if row.file is not None else {})
+        kept = {
+            f"input_{name}" if name in values or name in place else name: value
+            for name, value in zip(keep, row.kept)
+        }
+        text = found.text if found.text is None or not keep else self.keeping(found.text, row, keep)
+        return Outcome(text, place | kept | values)
+
+    def keeping(self, text: str, row: Row, keep: tuple[str, ...]) -> str:
+        """Write what is kept of a row into its answer for people."""
+        return "\t".join([*(" ".join(str(value).split()) for value in row.kept), text])
 
     def stream(self, model: Any, lines: Iterable[str], options: Any) -> Iterator[Outcome]:
         """Yield what `predict --stream` answers to each line before it takes the next."""
         if not hasattr(model, "stream"):
             raise ConfigError(
-                f"--stream: {model.name} models read a text as a whole; leave --stream out"
+                f"--stream answers within a text, but {model.name} models read one as a whole; leave "
+                "--stream out: each line of a pipe is answered as it comes"
             )
         return self._feed_lines(model, model.stream(), lines, options)
 
@@ -222,14 +288,10 @@ def shown(result: Any) -> Outcome:
 
 def read_text(paths: tuple[str, ...], reading: TextReading) -> Any:
     """Read the text of these files; none, or `-`, is standard input."""
-    import sys
-
     from seqloom.data.corpus import open_corpus
-    from seqloom.progress import say
 
+    _say_if_typed(paths)
     sources = list(paths) or ["-"]
-    if "-" in sources and sys.stdin.isatty():
-        say("reading standard input; end it with Ctrl-D")
     return open_corpus(
         sources if len(sources) > 1 else sources[0],
         encoding=reading.encoding,
@@ -238,49 +300,68 @@ def read_text(paths: tuple[str, ...], reading: TextReading) -> Any:
     )
 
 
-def text_batches(paths: tuple[str, ...], reading: TextReading) -> Iterator[list[str]]:
-    """Yield all texts in batches."""
-    texts, n_bytes = text_units(paths, reading)
-    return batched(texts, n_bytes, "texts")
+def _say_if_typed(paths: tuple[str, ...]) -> None:
+    import sys
+
+    from seqloom.progress import say
+
+    if (not paths or "-" in paths) and sys.stdin.isatty():
+        say("reading standard input; end it with Ctrl-D")
 
 
-def text_units(paths: tuple[str, ...], reading: TextReading) -> tuple[Iterator[str], int | None]:
-    """Return the texts one by one, lines or the rows of a table where a column is named, and the
-    bytes of all, where known.
-    """
-    corpus = read_text(paths, reading)
-    texts = (
-        (row for _, row in corpus.each_document()) if reading.column is not None else corpus.lines()
+def text_rows(
+    paths: tuple[str, ...], reading: TextReading, keep: tuple[str, ...] = ()
+) -> Unlabelled:
+    """Read texts one by one: lines, or the rows of tables with the columns to keep."""
+    from seqloom.data.unlabelled import read_texts
+
+    return rows_by(
+        lambda document: read_texts(document, reading.column, keep),
+        paths,
+        reading,
+        tables_only=reading.column is not None,
     )
-    return (text.rstrip("\r\n") for text in texts), corpus.n_bytes
 
 
-def batched(texts: Iterable[Any], n_bytes: int | None, unit: str) -> Iterator[list[Any]]:
-    """Yield batches of texts, or of tuples of them, so small that memory does not depend on how
-    many there are or how long; with progress over all of them.
+def rows_by(
+    reader: Callable[[Any], Any], paths: tuple[str, ...], reading: TextReading, **which: bool
+) -> Unlabelled:
+    """Read the rows of documents by a reader."""
+    from seqloom.data.unlabelled import read_unlabelled
+
+    _say_if_typed(paths)
+    return read_unlabelled(paths, reader, encoding=reading.encoding, strict=reading.strict, **which)
+
+
+def text_batches(paths: tuple[str, ...], reading: TextReading) -> Iterator[list[str]]:
+    """Yield all texts in batches; of a pipe those that have arrived."""
+    rows = text_rows(paths, reading)
+    return ([row.example or "" for row in batch] for batch in batched(rows.runs, rows.n_bytes))
+
+
+def batched(runs: Iterable[Iterable[Row]], n_bytes: int | None) -> Iterator[list[Row]]:
+    """Yield batches of the rows of each run, so small that memory does not depend on how many there
+    are or how long; with progress over all of them.
     """
     from seqloom.batching import portions
     from seqloom.progress import task
 
-    def parts(item: Any) -> tuple[str, ...]:
-        return (item,) if isinstance(item, str) else item
+    def size(row: Row, length: Callable[[str], int] = len) -> int:
+        if isinstance(row.example, str):
+            return length(row.example)
+        return sum(length(text) for text in row.example or () if text is not None)
 
-    def size(item: Any) -> int:
-        return sum(map(len, parts(item)))
+    def n_bytes_of(text: str) -> int:
+        return len(text) + 1 if text.isascii() else len(text.encode("utf-8", "surrogatepass")) + 1
 
     done = 0
     with task("predicting", n_bytes, "bytes") as bar:
-        for batch in portions(texts, MAX_CHARACTERS, BATCH, size):
-            yield batch
-            done += len(batch)
-            bar.note(f"{done:,} {unit}")
-            bar.advance(
-                sum(
-                    len(p.encode("utf-8", "surrogatepass")) + 1
-                    for item in batch
-                    for p in parts(item)
-                )
-            )
+        for run in runs:
+            for batch in portions(run, MAX_CHARACTERS, BATCH, size):
+                yield batch
+                done += len(batch)
+                bar.note(f"{done:,} rows")
+                bar.advance(sum(size(row, n_bytes_of) for row in batch))
 
 
 def read_held_out_text(path: str, reading: TextReading) -> Any:
