@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 # gensim, fastText, scikit-learn, hmmlearn, NLTK, KenLM, statsmodels, transformers, nanoGPT, PyTorch, Keras
 OPTIONS = {
@@ -91,7 +91,7 @@ NO_OPTION = {
     "the environment variable SEQLOOM_THREADS says how many threads there are": (
         "workers n_jobs thread threads num_workers n_threads num_threads"
     ),
-    "progress is shown where somebody looks (--quiet on the command line turns it off)": (
+    "progress is shown where somebody looks": (
         "verbose verbosity disable_tqdm progress_bar show_progress"
     ),
     "a model is made of options, and fit(data) takes the data": (
@@ -256,6 +256,17 @@ def answer_attribute(name: str, owner: Any) -> str | None:
         return HOW_TO_CONTINUE.get(key, HOW_TO_CONTINUE[""])
     ours = ours_of(name, ATTRIBUTES, lambda attribute: hasattr(owner, attribute))
     return None if ours is None else f"here it is {ours}"
+
+
+def refuse_attribute(model: Any, name: str) -> NoReturn:
+    """Raise AttributeError; for a name of another library it says what it is called here."""
+    answer = answer_attribute(name, type(model))
+    if answer is None:
+        # Once more, for the message of Python or of a property that raised it.
+        object.__getattribute__(model, name)
+    raise AttributeError(
+        f"{type(model).__name__!r} object has no attribute {name!r}; {answer}", name=name, obj=model
+    )
 
 
 def answer_public(name: str) -> str | None:

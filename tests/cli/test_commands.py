@@ -159,7 +159,7 @@ def test_a_wrong_name_is_told_its_neighbour(seqloom, saved, args, neighbour):
         (["convert", "{uniform}", "out.onnx"], "kind uniform, which cannot be converted to a file"),
         (["convert", "{words}", "out.onnx"], "an n-gram model is written as ARPA"),
         (["fit", "bert", "{toy}", "-o", "out"], "bert is not fitted here but converted from"),
-        (["compare", "{toy}", "--rungs", "copy"], "of translators: --task translation (task="),
+        (["compare", "{toy}", "--rungs", "copy"], "of translators: --task translation"),
         (["evaluate", "{uniform}", "{toy}", "--sparsity"], "--sparsity is for n-gram models"),
         (["evaluate", "{words}", "{toy}", "--against", "{bytes}"], "cannot be compared"),
         (["tokenize", "{toy}", "--tokenizer", "{words}", "--kind", "char"], "drop --kind"),

@@ -3,7 +3,7 @@
 import pytest
 
 from seqloom import NGram, TrainConfig, read
-from seqloom.cli.options import in_flags
+from seqloom.cli.flags import in_flags
 from seqloom.errors import ConfigError, DataError
 
 FLAGS = {

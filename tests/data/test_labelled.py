@@ -589,7 +589,7 @@ def test_empty_texts_are_kept_and_counted(tmp_path, name, said):
 )
 def test_rows_without_a_label_are_skipped_if_asked(tmp_path, said, name, text, where):
     path = write(tmp_path / name, text)
-    with pytest.raises(DataError, match=r"no label.*--unlabelled skip \(read_labelled"):
+    with pytest.raises(DataError, match=r"no label.*unlabelled='skip'"):
         read_labelled(path)
     data = read_labelled(path, unlabelled="skip")
     assert (data.texts, data.labels) == (["a", "d"], ["x", "y"])

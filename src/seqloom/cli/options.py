@@ -13,11 +13,10 @@ import itertools
 import json
 import math
 import os
-import re
 import sys
 import types
 import typing
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -25,6 +24,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from seqloom import tasks
+from seqloom.cli.flags import flags_of, in_flags
 from seqloom.config import MAX_INTEGER, Config, choices, field_types
 from seqloom.describing import renamed
 from seqloom.errors import ConfigError, DataError, SeqloomError, either, suggest
@@ -68,42 +68,6 @@ def common(function: Callable[..., Any]) -> Callable[..., Any]:
             raise SystemExit(0) from None
 
     return wrapped
-
-
-def flags_of(command: click.Command) -> dict[str, str]:
-    """Return the flags of a command by the names of their options."""
-    options = (param for param in command.params if isinstance(param, click.Option))
-    return {option.name: max(option.opts, key=len) for option in options if option.name}
-
-
-_ARGUMENT = re.compile(r"\b([a-z]\w*)=(\.\.\.|'[^']*'|True\b|False\b)")
-_START_OVER = re.compile(r"remove \S+ to start over")  # of a run, for which there is a flag
-
-
-def in_flags(message: str, flags: Mapping[str, str], options: Collection[str] = ()) -> str:
-    """Name flags where the library names arguments: `valid=...`, `form='tsv'`, words such as min_count,
-    and `options`, which the message is known to name. What is no flag of the command stays.
-
-    >>> in_flags("give valid=... or crf=False", {"valid": "--valid", "crf": "--crf"})
-    'give --valid or --no-crf'
-    """
-
-    def argument(match: re.Match[str]) -> str:
-        flag, value = flags.get(match[1]), match[2]
-        if flag is None:
-            return match[0]
-        if value == "False":
-            return f"--no-{flag[2:]}"
-        return flag if value in ("...", "True") else f"{flag} {value[1:-1]}"
-
-    message = _ARGUMENT.sub(argument, message)
-    if "restart" in flags:
-        message = _START_OVER.sub("give --restart to start over", message)
-    words = [name for name in flags if name in options or "_" in name]
-    if not words:
-        return message
-    alone = rf"(?<![\w./'\"=-])({'|'.join(words)})(?![\w/'\"(=-]|\.\w)"
-    return re.sub(alone, lambda match: flags[match[1]], message)
 
 
 def former_name(old: str, new: str) -> Callable[[F], F]:

@@ -348,9 +348,7 @@ def _choose(ladder: Ladder, wanted: Sequence[Any] | None) -> list[Rung]:
                 if its.task != ladder.task and name in {rung.name for rung in its.rungs}
             ]
             if others:
-                where = " or ".join(
-                    f"of {its.models}: --task {its.name} (task={its.name!r})" for its in others
-                )
+                where = " or ".join(f"of {its.models}: task={its.name!r}" for its in others)
                 raise ConfigError(f"unknown rung {name!r} of {ladder.models}; it is one {where}")
             raise ConfigError(f"unknown rung {name!r}{suggest_known(name, rungs)}")
     chosen = [rungs[name] for name in rungs if name in names]

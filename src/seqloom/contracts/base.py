@@ -56,7 +56,7 @@ from seqloom.errors import (
     lacks_memory,
     quoted,
 )
-from seqloom.foreign_names import answer_attribute
+from seqloom.foreign_names import refuse_attribute
 from seqloom.frames import as_frame
 from seqloom.kernels.compiling import announce_compiling
 from seqloom.text.normalize import NormalizerConfig
@@ -75,9 +75,8 @@ class Model(ABC):
     task: ClassVar[str]
     name: ClassVar[str]
     config_class: ClassVar[type[Config]] = Config
-    starts_without_numba: ClassVar[bool] = (
-        False  # its first answer needs no compiled kernel, so it is ready at once
-    )
+    # Whether its first answer needs no compiled kernel, so that it is ready at once.
+    starts_without_numba: ClassVar[bool] = False
     has_members: ClassVar[bool] = False  # it is made of other models, which are saved inside it
     _estimator_type: ClassVar[str | None] = None  # for scikit-learn
     # What `learnt` holds of this kind of model, and what each must be.
@@ -110,10 +109,8 @@ class Model(ABC):
             for name in options:
                 declaring.show_option(cls, name, name in declared)
         if cls._saves_attributes() != (cls.restore_arrays is Model.restore_arrays):
-            raise TypeError(
-                f"{cls.__name__} writes one of arrays and restore_arrays; write both, or neither, "
-                f"to save the attributes that fit gives it"
-            )
+            hint = "write both, or neither, to save the attributes that fit gives it"
+            raise TypeError(f"{cls.__name__} writes one of arrays and restore_arrays; {hint}")
         cls.__doc__ = docstring(cls, cls.config_class)
 
     def __init__(self, config: Any = None, **options: Any) -> None:
@@ -139,15 +136,7 @@ class Model(ABC):
 
         def __getattr__(self, name: str) -> NoReturn:
             """Refuse an attribute; one of another library with the name that it has here."""
-            answer = answer_attribute(name, type(self))
-            if answer is None:
-                # Once more, for the message of Python or of a property that raised it.
-                object.__getattribute__(self, name)
-            raise AttributeError(
-                f"{type(self).__name__!r} object has no attribute {name!r}; {answer}",
-                name=name,
-                obj=self,
-            )
+            refuse_attribute(self, name)
 
     def __dir__(self) -> list[str]:
         return shown_names(self, super().__dir__())

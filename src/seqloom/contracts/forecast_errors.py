@@ -281,7 +281,7 @@ def explain_marks(found: Anomalies, rate: float, usual_steps: int) -> str:
         f"rarer than {seen} could show; look at the highest scores"
     )
     share = f"{found.marked / found.steps:.1%} of the steps are marked, the rate is {rate:.2%}"
-    return f"{share}: {why} (--top, top=...)"
+    return f"{share}: {why} (top=...)"
 
 
 def find_unusual(model: Forecaster, series: Series, rate: float, top: int | None) -> Anomalies:

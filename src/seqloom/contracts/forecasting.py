@@ -27,13 +27,7 @@ from seqloom.contracts import forecast_errors as errors
 from seqloom.contracts import forecasts
 from seqloom.contracts.base import Model
 from seqloom.contracts.fitting import FitOptions
-from seqloom.contracts.forecasts import (
-    Ahead,
-    Anomalies,
-    Answers,
-    Backtest,
-    Forecast,
-)
+from seqloom.contracts.forecasts import Ahead, Anomalies, Answers, Backtest, Forecast
 from seqloom.contracts.saving import Kind, names, optional, positive
 from seqloom.contracts.starting import columns_of_start
 from seqloom.data.forecasting import Series, as_series, second_of

@@ -1,15 +1,12 @@
 """A probability for every text.
 
 A language model writes `next_log_probs(context)`: the tokens so far in, the log-probabilities of
-the next one out. One that need not read the context again for each token writes `stepper()`
-instead: a state that a token moves forward, be it an n-gram context, a belief vector, a hidden
-state or a key-value cache. From either come scoring, perplexity, bits per byte, generation and
-completion. A model that can score known text faster overrides `sequence_log_probs`; the contract
-checks (`seqloom.testing`) prove that both ways agree.
+the next one out; or, not to read the context again for each token, `stepper()`: a state that a
+token moves forward. From either come scoring, perplexity, bits per byte, generation and completion.
+Faster scoring of known text overrides `sequence_log_probs` (`seqloom.testing` compares the two).
 
-Units of text: with `unit="line"` each line is a sequence of its own and `</s>` is its newline; with
-`document` each file is; with `stream` the whole text is one sequence with one `</s>` at the very
-end. `score` is always a natural logarithm.
+Units of text: with `unit="line"` each line is a sequence and `</s>` is its newline; with `document`
+each file is; with `stream` the whole text, with one `</s>` at its end. `score` is a natural logarithm.
 """
 
 from __future__ import annotations
@@ -68,7 +65,7 @@ class LanguageModel(TextTransformer, Model):
     task: ClassVar[str] = "language model"
     public_names = (
         "tokenizer encode score token_scores perplexity bits_per_byte evaluate generate stream "
-        "complete"
+        "complete hidden"
     )
     threaded: ClassVar[bool] = False  # whether scoring is faster on several Python threads
     config_class: ClassVar[type[TextConfig]] = TextConfig

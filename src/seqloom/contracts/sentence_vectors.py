@@ -44,7 +44,7 @@ class TextEmbedder(TextTransformer, Model):
     """Texts as vectors; texts of similar meaning have similar vectors."""
 
     task: ClassVar[str] = "sentence vectors"
-    public_names = "tokenizer dimensions embed nearest similarity doesnt_match evaluate transform fit_transform"
+    public_names = "tokenizer dimensions embed nearest similarity doesnt_match evaluate"
 
     # ---- what a model writes
 

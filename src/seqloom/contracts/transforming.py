@@ -37,6 +37,7 @@ class Hidden(NamedTuple):
 class TextTransformer(Mixin):
     """Written before Model in a contract: `class Embedder(TextTransformer, Model)`."""
 
+    public_names = "transform fit_transform"
     # Whether `fit` learns from text; not where vectors or weights are finished.
     learns_text: ClassVar[bool] = True
 

@@ -40,10 +40,7 @@ class Embedder(TextTransformer, Model):
     """Words as vectors; related words have similar vectors."""
 
     task: ClassVar[str] = "word vectors"
-    public_names = (
-        "tokenizer vectors embed nearest analogy similarity doesnt_match knows evaluate "
-        "transform fit_transform"
-    )
+    public_names = "tokenizer vectors embed nearest analogy similarity doesnt_match knows evaluate"
 
     # ---- what a model writes
 

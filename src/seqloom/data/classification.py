@@ -8,8 +8,6 @@ names file and line, or skipped; an empty text stays. How many there are is repo
     >>> data = Labelled.of([("a fine film", "good"), ("dull", "bad")])
     >>> data.classes, len(data), data.part([1]).texts
     (['bad', 'good'], 2, ['dull'])
-    >>> Labelled.of(["a fine film", "dull"], [1, 0]).classes
-    [0, 1]
 """
 
 from __future__ import annotations

@@ -401,10 +401,7 @@ class MissingLabels:
     def add(self, error: DataError, number: int, word: str = "line") -> None:
         """Count the row of that number, or raise the error of having no label."""
         if not self.skip:
-            raise DataError(
-                f"{error}; leave such rows out with --unlabelled skip "
-                "(read_labelled(..., unlabelled='skip'))"
-            )
+            raise DataError(f"{error}; unlabelled='skip' leaves such rows out")
         self.count, self.word = self.count + 1, word
         self.first += [number] * (len(self.first) < FEW)
 

@@ -297,8 +297,8 @@ def read_series(
     tables = [read_table(document, form, named) for document in documents]
     if frequency is None and (counted := [table.name for table in tables if table.counted]):
         progress.say(
-            f"{counted[0]} has no column of times, so its rows are counted as steps; --frequency "
-            "(frequency=...) may say how far apart they are"
+            f"{counted[0]} has no column of times, so its rows are counted as steps; "
+            "frequency=... may say how far apart they are"
         )
     if len(tables) > 1:
         tables = [

@@ -147,7 +147,7 @@ def common_step(clock: Clock, moments: list[np.ndarray], name: str) -> Step:
 def check_unit(step: Step, clock: Clock, frequency: str | None, name: str) -> Step:
     """Return the step, with the frequency of steps that are only counted; refuse a step of another unit."""
     if (step.unit == "row") != clock.rows:
-        how = "; say how far apart rows are with --frequency (frequency=...)" if clock.rows else ""
+        how = "; say how far apart rows are with frequency=..." if clock.rows else ""
         raise ConfigError(
             f"{name}: a step of {step} does not suit times that are "
             f"{'numbers' if clock.rows else 'dates'}{how}"
@@ -157,6 +157,6 @@ def check_unit(step: Step, clock: Clock, frequency: str | None, name: str) -> St
     if not clock.rows:
         raise ConfigError(
             f"{name} has times, {step} apart; leave out the frequency, which is for series without times, or "
-            "give another step (--step, step=...)"
+            "give another step=..."
         )
     return replace(step, each=Step.parse(frequency, "frequency"))

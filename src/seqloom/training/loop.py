@@ -48,13 +48,14 @@ CHECKPOINT_SECONDS = 60.0
 MAX_PLANS_SHOWN = 4  # of a run on a machine that changed more often, info shows all
 
 
-def _flags(options: dict[str, Any]) -> list[str]:
-    """Write options as flags of the command line."""
-    flags = []
-    for name, value in options.items():
-        for one in value if isinstance(value, list) else [value]:
-            flags.append(f"--{name.replace('_', '-')} {one}")
-    return flags
+def _arguments(options: dict[str, Any]) -> str:
+    """Write options as arguments, which the command line turns into flags."""
+    pairs = [
+        (name, one)
+        for name, value in options.items()
+        for one in (value if isinstance(value, list) else [value])
+    ]
+    return " ".join(f"{name}={value!r}" for name, value in pairs)
 
 
 @dataclass
@@ -241,9 +242,9 @@ class _Loop:
         options = self._repeated_by()
         plan = options.get("decay_plan", ())
         if len(plan) > MAX_PLANS_SHOWN:
-            how = "seqloom info shows the options that repeat this run"
+            how = "fit_info has the options that repeat this run"
         else:
-            how = f"{' '.join(_flags(options))} repeats this run"
+            how = f"{_arguments(options)} repeats this run"
         progress.say(
             f"{self.step:,} steps, {epochs:.1f} epochs in {self.pace.spent / 60:.3g} minutes ({how})"
         )

@@ -191,9 +191,7 @@ class NeuralLanguageModel(Mixin):
             updates=batches.length((0, 0)) / config.accumulate,
         )
         if size.chosen:
-            progress.say(
-                f"chose --{self.layers.width_option.replace('_', '-')} {size.width} for this text and time"
-            )
+            progress.say(f"chose {self.layers.width_option}={size.width} for this text and time")
         self.learnt["width"] = size.width
         facts = {"tokenizer": self.tokenizer.label()}
         if first:

@@ -1,0 +1,47 @@
+"""Messages of the library name arguments; on the command line they name its flags."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+
+import click
+
+
+def flags_of(command: click.Command) -> dict[str, str]:
+    """Return the flags of a command by the names of their options."""
+    options = (param for param in command.params if isinstance(param, click.Option))
+    return {option.name: max(option.opts, key=len) for option in options if option.name}
+
+
+_ARGUMENT = re.compile(r"\b([a-z]\w*)=(\.\.\.|'[^']*'|True\b|False\b|\d[\d.]*\b)")
+_START_OVER = re.compile(r"remove \S+ to start over")  # of a run, for which there is a flag
+
+
+def in_flags(message: str, flags: Mapping[str, str], options: Collection[str] = ()) -> str:
+    """Name flags where the library names arguments: `valid=...`, `form='tsv'`, words such as min_count,
+    and `options`, which the message is known to name. What is no flag of the command stays.
+
+    >>> in_flags("give valid=... or crf=False", {"valid": "--valid", "crf": "--crf"})
+    'give --valid or --no-crf'
+    >>> in_flags("steps=20 repeats it", {"steps": "--steps"})
+    '--steps 20 repeats it'
+    """
+
+    def argument(match: re.Match[str]) -> str:
+        flag, value = flags.get(match[1]), match[2]
+        call = value[0].isdigit() and match.string[match.start() - 1] == "("  # LSTM(order=3)
+        if flag is None or call:
+            return match[0]
+        if value == "False":
+            return f"--no-{flag[2:]}"
+        return flag if value in ("...", "True") else f"{flag} {value.strip(chr(39))}"
+
+    message = _ARGUMENT.sub(argument, message)
+    if "restart" in flags:
+        message = _START_OVER.sub("give --restart to start over", message)
+    words = [name for name in flags if name in options or "_" in name]
+    if not words:
+        return message
+    alone = rf"(?<![\w./'\"=-])({'|'.join(words)})(?![\w/'\"(=-]|\.\w)"
+    return re.sub(alone, lambda match: flags[match[1]], message)
