@@ -234,10 +234,11 @@ class Classification(Task):
 
     def nothing(self, model: Classifier, row: Row, options: Classifying) -> Outcome:
         n_classes = len(model.classes) if options.proba else 0
+        unknown = {"probabilities": dict.fromkeys(model.classes)} if options.proba else {}
         fields = _fields(row.example)
         return Outcome(
             "\t".join(["", *[""] * n_classes, *(_line(text or "") for text in fields.values())]),
-            {"label": None, **({"probabilities": None} if options.proba else {}), **fields},
+            {"label": None, **unknown, **fields},
         )
 
     def heading(self, model: Classifier, options: Classifying) -> str | None:
