@@ -81,7 +81,9 @@ def check_time(ladder: Ladder, rung: Rung, bench: Bench, minutes: float) -> None
 
 
 def duration(seconds: float) -> str:
-    return f"{seconds:.3g} seconds" if seconds < 120 else f"{seconds / 60:.0f} minutes"
+    if seconds < 1:
+        return "a second"
+    return f"{seconds:.0f} seconds" if seconds < 120 else f"{seconds / 60:.0f} minutes"
 
 
 TYPICAL = (

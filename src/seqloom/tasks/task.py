@@ -165,8 +165,9 @@ class Task(ABC):
                 yield self._located(found, row, options.keep)
             n_rows += len(batch)
         if blank:
+            lack = "has" if len(blank) == 1 else "have"
             progress.say(
-                f"{len(blank):,} of {n_rows:,} rows have no text, so no answer (first: row {blank[0]:,})"
+                f"{len(blank):,} of {n_rows:,} rows {lack} no text, so no answer (first: row {blank[0]:,})"
             )
 
     def unlabelled(self, model: Any, paths: tuple[str, ...], options: Any) -> Unlabelled:
