@@ -115,8 +115,8 @@ class VectorLadder(Ladder):
     def split(self, data: Corpus, valid: Any, test: Any) -> Parts:
         if test is None or valid is not None:
             raise ConfigError(
-                "word vectors are compared on files of analogies or similarities: give on=... "
-                "(test=[Path(...)]) and no other held-out data"
+                "word vectors are compared on files of analogies or similarities: give "
+                "test=[Path(...)] and no valid=..."
             )
         return Parts(data, None, test, f"asked {test.name}")
 
