@@ -139,7 +139,7 @@ def test_a_wrong_name_is_told_its_neighbour(seqloom, saved, args, neighbour):
         (["fit", "ngram", "{toy}", "-o", "m", "--prune", "0,a"], "'0,a' is not a list"),
         (
             ["fit", "ngram", "{toy}", "-o", "m", "--tokenizer", "{words}", "--vocab-size", "20"],
-            "vocab_size",
+            "--vocab-size cannot change",
         ),
         (["fit", "mixture", "{toy}", "-o", "m", "--members", "{words}"], "at least two"),
         (
@@ -147,9 +147,12 @@ def test_a_wrong_name_is_told_its_neighbour(seqloom, saved, args, neighbour):
             "share one tokenizer",
         ),
         (["generate", "{words}", "--temperature", "-1"], "temperature must be at least 0"),
-        (["generate", "{words}", "--top-p", "1.5"], "top_p must be at most 1"),
+        (["generate", "{words}", "--top-p", "1.5"], "--top-p must be at most 1"),
         (["generate", "{words}", "--stop", ""], "must not be empty"),
-        (["generate", "{words}", "--beams", "2", "--top-k", "5"], "top_k"),
+        (
+            ["generate", "{words}", "--beams", "2", "--top-k", "5"],
+            "--top-k has no effect; drop it or --beams",
+        ),
         (["generate", "{words}", "--beams", "2", "-n", "3"], "-n"),
         (["compare", "{toy}", "--minutes", "0"], "--minutes"),
         (["convert", "{words}", "out"], ".arpa"),

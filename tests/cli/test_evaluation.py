@@ -183,7 +183,7 @@ def test_robustness(seqloom, place, tmp_path):
     assert (tmp_path / "a.svg").read_text().startswith("<svg")
     assert "is not one of typos, lower" in seqloom(*asked, "--perturb", "noise").one_line()
     assert (
-        "typo_rate has no effect without typos"
+        "--typo-rate has no effect without typos"
         in seqloom(*asked, "--perturb", "upper", "--typo-rate", 0.3).one_line()
     )
     assert (

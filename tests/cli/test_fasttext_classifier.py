@@ -84,9 +84,9 @@ def test_tuned_and_quantised(seqloom, place):
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (["--tune"], "tune needs held-out texts to judge settings by; give valid"),
-        (["--cutoff", "5"], "it is for quantise on"),
-        (["--max-ngram", "2"], "min_ngram 3 is more than max_ngram 2"),
+        (["--tune"], "--tune needs held-out texts to judge settings by; give --valid"),
+        (["--cutoff", "5"], "--cutoff has no effect without --quantise; it is for --quantise, or"),
+        (["--max-ngram", "2"], "--min-ngram 3 is more than --max-ngram 2"),
         (["--loss", "soft"], "did you mean 'softmax'?"),
         (["--pretrained", "nothing"], "nothing"),
     ],

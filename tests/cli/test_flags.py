@@ -30,10 +30,21 @@ FLAGS = {
         ("column=... stays", "column=... stays"),  # no flag of this command
         ("remove m.run to start over", "give --restart to start over"),
         ("LSTM(order=3)", "LSTM(order=3)"),
+        (
+            "no effect with crf on; it must",
+            "no effect with --crf; it must",
+        ),  # switches take no value
+        ("no effect with crf off; it must", "no effect without --crf; it must"),
+        ("it must be: it is for crf off, or", "it must be: it is for use without --crf, or"),
+        (
+            "fit a model with encoder='gru', or",
+            "fit a model with --encoder gru, or",
+        ),  # of another command
+        ("convert again without bits", "convert again without --bits"),
     ],
 )
 def test_what_becomes_a_flag(message, shown):
-    assert in_flags(message, FLAGS, ["order"] if "must" in message else ()) == shown
+    assert in_flags(message, FLAGS, ["order", "crf"] if "must" in message else ()) == shown
 
 
 def test_both_sides_of_an_error(seqloom, tmp_path):

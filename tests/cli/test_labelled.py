@@ -516,7 +516,7 @@ def test_info_shows_lists_and_control_characters_for_people(seqloom, tmp_path, p
         ),
         (["generate", "nb"], "generate is for a language model; "),
         (["predict", "tagger", "--proba"], "--proba is for a classifier; "),
-        (["predict", "nb", "--proba", "--explain"], "proba has no effect with explain on"),
+        (["predict", "nb", "--proba", "--explain"], "--proba has no effect with --explain;"),
         (
             ["evaluate", "tagger", "train.conll", "--text-column", "2"],
             "--text-column is for a classifier; tagger is a tagger",

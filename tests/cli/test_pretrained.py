@@ -50,7 +50,7 @@ def test_fit_frozen(seqloom, tmp_path, matrix):
         (
             ["--d-embed", 7, "--tokenizer", "word"],
             2,
-            "d_embed is 7, but the vectors of vectors have 5 dimensions",
+            "--d-embed is 7, but the vectors of vectors have 5 dimensions",
         ),
         ([], 2, "the tokenizer bpe splits words; give tokenizer whitespace or word"),
         (

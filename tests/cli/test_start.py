@@ -72,9 +72,9 @@ def test_training_goes_on(seqloom, old):
     [
         (
             ("gru", "--start", "old", "--d-hidden", 9),
-            "d_hidden is 9, but old has 8; leave d_hidden out, or start from another model",
+            "--d-hidden is 9, but old has 8; leave --d-hidden out, or start from another model",
         ),
-        (("gru", "--start", "old", "--n-layers", 2), "n_layers is 2, but old has 1"),
+        (("gru", "--start", "old", "--n-layers", 2), "--n-layers is 2, but old has 1"),
         (
             ("gru", "--start", "old", "--tokenizer", "char"),
             "tokenizer is char, but old has whitespace",

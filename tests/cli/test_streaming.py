@@ -102,9 +102,8 @@ def test_an_answer_comes_before_the_next_line(place):
         (
             "both-ways",
             [],
-            "stream: a bidirectional encoder (bilstm) reads the whole sequence before it answers; "
-            "fit a model with "
-            "encoder gru (--encoder gru), or call predict",
+            "--stream: a bidirectional encoder (bilstm) reads the whole sequence before it answers; "
+            "fit a model with --encoder gru, or leave --stream out",
         ),
         (
             "naive-bayes",
@@ -113,8 +112,12 @@ def test_an_answer_comes_before_the_next_line(place):
             "each line of a pipe is answered as it comes",
         ),
         ("texts", ["some.txt"], "--stream reads standard input; leave TEXT out"),
-        ("texts", ["--explain"], "explain has no effect with stream on"),
-        ("tagger", ["--column", "text"], "column has no effect with stream on"),
+        (
+            "texts",
+            ["--explain"],
+            "--explain has no effect with --stream; it is for use without --stream,",
+        ),
+        ("tagger", ["--column", "text"], "--column has no effect with --stream;"),
     ],
 )
 def test_refused_in_one_line(place, model, args, said):

@@ -93,7 +93,7 @@ def contents(place):
         (
             [*NPLM, "--minutes", 1, "--steps", 5],
             2,
-            "minutes and steps both say how long to train; give one of them",
+            "--minutes and --steps both say how long to train; give one of them",
         ),
         ([*NPLM, *SHORT, "--device", "gpu17"], 2, "device 'gpu17' cannot be used"),
         ([*NPLM, *SHORT, "--device", "cuda:99"], 2, "device 'cuda:99' cannot be used"),
@@ -104,12 +104,12 @@ def contents(place):
         (
             [*GPT, *SHORT, "--n-heads", 3],
             2,
-            "d_model 8 is not a multiple of 6, as 3 heads and rope positions need",
+            "--d-model 8 is not a multiple of 6, as 3 heads and rope positions need",
         ),
         (
             [*GPT, *SHORT, "--n-heads", 3, "--positions", "alibi"],
             2,
-            "d_model 8 is not a multiple of 3",
+            "--d-model 8 is not a multiple of 3",
         ),
     ],
 )
@@ -173,7 +173,7 @@ def test_what_is_in_the_place_of_the_run_stays(seqloom, tmp_path, content, resta
 def test_a_batch_larger_than_the_corpus(seqloom, tmp_path):
     failed = seqloom(*NPLM, "--steps", 5, "--batch-size", 5000)
     assert (
-        "batch_size 5000 is too large for a text of 773 tokens; give at most 386"
+        "--batch-size 5000 is too large for a text of 773 tokens; give at most 386"
         in failed.one_line()
     )
     assert failed.code == 2

@@ -102,7 +102,7 @@ def test_standard_input_and_odd_text(seqloom, text):
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        (("text.txt", "--min-count", 9999), "min_count"),
+        (("text.txt", "--min-count", 9999), "a lower --min-count"),
         (("text.txt", "--tokenizer", "bpe"), "word vectors need words"),
         (("text.txt", "--loss", "hs", "--vectors", "sum"), "tree"),
         (("missing.txt",), "missing.txt"),

@@ -15,7 +15,15 @@ def flags_of(command: click.Command) -> dict[str, str]:
 
 
 _ARGUMENT = re.compile(r"\b([a-z]\w*)=(\.\.\.|'[^']*'|True\b|False\b|\d[\d.]*\b)")
-_START_OVER = re.compile(r"remove \S+ to start over")  # of a run, for which there is a flag
+_OTHERWISE = {  # what the command line says otherwise, once flags are named
+    r"test=\[Path\(\.\.\.\)\]": "--on FILE",
+    "or call predict$": "or leave --stream out",
+    r"(?<=fit a model with )(\w+)='(\w+)'": r"--\1 \2",  # flags of other commands
+    "(?<=again without )bits$": "--bits",
+    "(with|for) (--[^ ]+) on(?=[;,])": r"\1 \2",  # switches take no value
+    "with (--[^ ]+) off(?=[;,])": r"without \1",
+    "for (--[^ ]+) off(?=[;,])": r"for use without \1",
+}
 
 
 def in_flags(message: str, flags: Mapping[str, str], options: Collection[str] = ()) -> str:
@@ -31,17 +39,21 @@ def in_flags(message: str, flags: Mapping[str, str], options: Collection[str] = 
     def argument(match: re.Match[str]) -> str:
         flag, value = flags.get(match[1]), match[2]
         call = value[0].isdigit() and match.string[match.start() - 1] == "("  # LSTM(order=3)
-        if flag is None or call:
+        if not flag or call:
             return match[0]
         if value == "False":
             return f"--no-{flag[2:]}"
         return flag if value in ("...", "True") else f"{flag} {value.strip(chr(39))}"
 
     message = _ARGUMENT.sub(argument, message)
-    if "restart" in flags:
-        message = _START_OVER.sub("give --restart to start over", message)
-    words = [name for name in flags if name in options or "_" in name]
-    if not words:
-        return message
-    alone = rf"(?<![\w./'\"=-])({'|'.join(words)})(?![\w/'\"(=-]|\.\w)"
-    return re.sub(alone, lambda match: flags[match[1]], message)
+    if names := "|".join(name for name in flags if name in options or "_" in name):
+        message = re.sub(
+            rf"(?<![\w./'\"=-])({names})(?![\w/'\"(=-]|\.\w)",
+            lambda match: flags[match[1]],
+            message,
+        )
+    if "restart" in flags:  # of an unfinished run
+        message = re.sub(r"remove \S+ to start over", "give --restart to start over", message)
+    for change in _OTHERWISE.items():
+        message = re.sub(*change, message)
+    return message

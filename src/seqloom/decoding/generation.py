@@ -162,7 +162,8 @@ def search(
     ]
     if unused:
         raise ConfigError(
-            f"beam search does not sample, so {', '.join(unused)} has no effect; drop it or beams"
+            f"beam search does not sample, so {', '.join(unused)} has no effect; drop it or beams",
+            (*unused, "beams"),
         )
     beam_config = BeamConfig(
         beams=beams,

@@ -172,7 +172,9 @@ class FastTextClassifier(Classifier):
         self._check_ngrams()
         if self.config.tune:
             if options.valid is None:
-                raise ConfigError("tune needs held-out texts to judge settings by; give valid=...")
+                raise ConfigError(
+                    "tune needs held-out texts to judge settings by; give valid=...", ("tune",)
+                )
             tuning = Tuning(self, data, options.valid)
             self._take(tuning.run())
             self.fit_info["tuning"] = tuning.summary()
@@ -192,7 +194,9 @@ class FastTextClassifier(Classifier):
             )
         if c.buckets != defaults.buckets and c.ngrams == 1:
             raise ConfigError(
-                "buckets has no effect on words alone; give ngrams or max_ngram as well, or leave buckets out"
+                "buckets has no effect on words alone; give ngrams or max_ngram as well, or leave "
+                "buckets out",
+                ("buckets", "ngrams"),
             )
 
     def learn(self, data: Labelled, run: Path | None = None, deadline: float = math.inf) -> bool:

@@ -142,7 +142,10 @@ class EncoderConfig(PretrainedConfig):
                 f"encoder, or leave {changed[0]} out"
             )
         if self.frozen and len(changed) > 1:
-            raise ConfigError(f"{changed[1]} has no effect with frozen on; leave one of them out")
+            raise ConfigError(
+                f"{changed[1]} has no effect with frozen on; leave one of them out",
+                (changed[1], "frozen"),
+            )
 
     @classmethod
     def continued(cls, inherited: dict[str, Any], given: Mapping[str, Any]) -> Self:

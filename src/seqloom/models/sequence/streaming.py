@@ -90,7 +90,7 @@ def check_encoder(c: EncoderConfig) -> None:
         why = f"the {c.encoder} encoder looks {ahead} step{'s' * (ahead > 1)} ahead"
     else:
         why = f"the {c.encoder} encoder reads the whole sequence before it answers"
-    raise ConfigError(f"stream: {why}{INSTEAD}")
+    raise ConfigError(f"stream: {why}{INSTEAD}", ("stream",))
 
 
 def check_pieces(tokenizer: Tokenizer) -> None:
@@ -99,14 +99,14 @@ def check_pieces(tokenizer: Tokenizer) -> None:
     if kind not in ("whitespace", "word", "char", "byte"):
         raise ConfigError(
             f"stream: the tokens of a {kind} tokenizer depend on what follows; fit a model with "
-            f"tokenizer word "
-            "or char (tokenizer='word'), or call predict"
+            "tokenizer='word', or call predict",
+            ("stream",),
         )
     if steps is not None and (kind in ("char", "byte") or steps.config.numbers != "keep"):
         raise ConfigError(
             f"stream: with normalize {steps.config.label()} the tokens of a text depend on what "
-            f"follows; fit a "
-            "model without it, or call predict"
+            "follows; fit a model without it, or call predict",
+            ("stream",),
         )
 
 
