@@ -309,8 +309,8 @@ def test_a_network_that_overflows(copy):
 
 def test_large_vectors_are_looked_at_when_they_are_used(tmp_path, monkeypatch):
     words = WordVectors.of(["a", "b", "c"], np.eye(3))
-    words.matrix[1, 1] = np.nan
     words.save(tmp_path / "m")
+    edit_arrays(tmp_path / "m", matrix=lambda a: np.where(np.diag([0, 1, 0]), np.nan, a))
     assert "'matrix' has a value outside" in refused(tmp_path / "m")
     monkeypatch.setattr("seqloom.arrays.LARGE", 8)
     model = load(tmp_path / "m")

@@ -168,7 +168,7 @@ def test_the_calls_beside_those_of_other_programs_are_run(tmp_path, monkeypatch,
     rows = (ROOT / "docs/coming-from.md").read_text(encoding="utf-8")
     cells = [row.rsplit(" | ", 1)[1] for row in rows.splitlines() if row.startswith("| ")]
     calls = [call for cell in cells for call in re.findall(r"`([^`]+)`", cell)]
-    assert len(calls) == 14
+    assert len(calls) == 15
     monkeypatch.chdir(tmp_path)
     llama_file(tmp_path / "model.gguf")
     interop.write(interop.open(tmp_path / "model.gguf"), tmp_path / "DIR")

@@ -265,7 +265,7 @@ def test_vectors_are_compared_by_questions(shakespeare, questions, place):
     assert turned.difference("cbow", "cbow").difference == 0
     write_report(turned, place / "vector-report")
     assert "Analogies by section" in (place / "vector-report" / "report.html").read_text()
-    with pytest.raises(ConfigError, match="--on FILE"):
+    with pytest.raises(ConfigError, match=r"give test=\[Path\(...\)\] and no other"):
         compare(text, task="vectors", work=place)
 
 

@@ -28,7 +28,7 @@ FLAGS = {"device", "beams", "number", "output"}  # arguments of fit and generate
         (lambda: seqloom.Word2Vec(random_state=9), "'random_state'; it is called seed here"),
         (
             lambda: seqloom.LSTM(random_state=9),
-            r"'random_state'; it is called seed here; it belongs to TrainConfig: fit\(data, train=",
+            r"'random_state'; it is called seed here; it belongs to training: fit\(data, seed=",
         ),
         (lambda: seqloom.HMM(n_components=9), "'n_components'; it is called states here"),
         (

@@ -8,6 +8,7 @@ import pytest
 from seqloom import Copy, Dictionary, load
 from seqloom.errors import DataError, ModelError
 from seqloom.models.translation import dictionary
+from seqloom.storage import write_model
 from tests.twins.word_alignment import model_one
 
 HOUSE = [("das Haus", "the house"), ("das Buch", "the book"), ("ein Buch", "a book")]
@@ -125,8 +126,11 @@ def test_rare_translations_are_dropped_and_the_others_share():
 def test_a_table_that_contradicts_itself_is_refused(tmp_path):
     model = Dictionary().fit(HOUSE)
     model.table.words[:] = model.table.words[::-1].copy()
-    model.save(tmp_path / "m")
-    with pytest.raises(ModelError, match="contradict each other"):
+    with pytest.raises(ModelError, match=r"^cannot save a Dictionary: .* contradict each other$"):
+        model.save(tmp_path / "m")
+    (tmp_path / "m").mkdir()
+    write_model(model, tmp_path / "m")  # unchecked
+    with pytest.raises(ModelError, match="contradict each other: the file is damaged"):
         load(tmp_path / "m")
 
 

@@ -215,7 +215,7 @@ def test_a_text_in_capitals_is_advised(place, monkeypatch):
     monkeypatch.setattr(progress, "say", said.append)
     fitted(LSTM, place, text=TOY + TOY.upper())
     assert any(
-        "15 more would be found in lower case: --normalize case=lower" in line for line in said
+        "15 more would be found in lower case: normalize='case=lower'" in line for line in said
     )
 
 

@@ -283,7 +283,7 @@ def test_options_that_only_say_how_to_train_may_be_others(name, options, tmp_pat
     model = registry.model_class(name)(**options).fit(
         data(name)[1], valid=valid, start=origin, train=train(name)
     )
-    for option, value in {**origin.get_params(), **options}.items():
+    for option, value in {**origin.config.all_options(), **options}.items():
         assert getattr(model.config, option) == value
     model.save(tmp_path / "new")
     assert seqloom.load(tmp_path / "new").config == model.config
@@ -710,7 +710,7 @@ def test_the_loss_of_targets_that_start_with_several_tokens_is_what_scoring_says
     from seqloom.training.devices import on_device
 
     model = copy.copy(first("transformer"))
-    model.config = model.config.from_dict({**model.get_params(), "label_smoothing": 0.0})
+    model.config = model.config.from_dict({**model.config.to_dict(), "label_smoothing": 0.0})
     model.learnt = {**model.learnt, "start": [2, 4]}
     sources, targets = [a for a, _ in PAIRS], [b for _, b in PAIRS]
     batches = PairBatches(

@@ -268,7 +268,7 @@ def test_encoders_that_need_later_steps(encoder):
         model.fit(data, train=TRAIN)
         with pytest.raises(
             ConfigError,
-            match=f"^stream: .*{REASONS[encoder]}.*; fit .* encoder gru .*, or call predict$",
+            match=f"^stream: .*{REASONS[encoder]}.*; fit .* encoder='gru', or call predict$",
         ):
             model.stream()
 

@@ -132,7 +132,7 @@ def test_the_longer_text_is_cut_first_and_that_is_said(place, said):  # noqa: F8
 @pytest.mark.parametrize("options", [{"frozen": True}, {}, {"pooling": "attention"}], ids=str)
 def test_learnt_saved_and_explained(options, place, tmp_path):
     model = NeuralClassifier(encoder=place, **options).fit(PAIRS, train=QUICK)
-    check_round_trip(model, tmp_path / "m", lambda m: m.predict_proba(ASKED))
+    check_round_trip(model, tmp_path / "m", lambda m: m.predict_proba(ASKED), ("", ""))
     assert seqloom.load(tmp_path / "m").reads_pairs
     assert model.summary() == "6 pairs, 2 classes"
     why = model.explain(("the cat", "sat"))

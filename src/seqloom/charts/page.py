@@ -204,6 +204,7 @@ class Sheet:
 
     def picture(self) -> Any:
         """Return all charts as one, with what a page says above them: title, summary, headings."""
+        charts = self.charts  # which says what to install, where altair is missing
         import altair as alt
 
         one = self.arrange(
@@ -211,10 +212,10 @@ class Sheet:
                 heading: chart
                 if heading == self.title or chart.title is not alt.Undefined
                 else chart.properties(title=heading)
-                for heading, chart in self.charts.items()
+                for heading, chart in charts.items()
             }
         )
-        if len(self.charts) == 1 and self.title not in self.charts:
+        if len(charts) == 1 and self.title not in charts:
             # The one chart has its heading and legend, the picture the title.
             one = alt.vconcat(one).resolve_scale(color="independent", fill="independent")
         if one.title is not alt.Undefined:  # charts of a report are called like their files

@@ -31,7 +31,7 @@ Examples:
 )
 @click.option(
     "--top",
-    type=click.IntRange(1),
+    type=click.IntRange(1, 1_000_000_000),
     metavar="K",
     help="Print only the K marks with the highest scores, highest first.",
 )

@@ -238,6 +238,11 @@ def command(
     if options.get("column") and not data:
         raise ConfigError("--column is for a table; name the file")
     ladder, why = _ladder(data, task, on, options)
+    if ladder.name == "vectors" and (valid or test or not on):
+        raise ConfigError(
+            "word vectors are compared on files of analogies or similarities: give --on FILE, and no "
+            "--valid or --test"
+        )
     kind = tasks.get(ladder.task)
     reading, comparing = options_of(
         kind, data[0] if data else "the bundled text", _configs(kind), options, _configs

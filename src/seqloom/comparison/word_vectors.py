@@ -116,7 +116,7 @@ class VectorLadder(Ladder):
         if test is None or valid is not None:
             raise ConfigError(
                 "word vectors are compared on files of analogies or similarities: give "
-                "test=[Path(...)] and no valid=..."
+                "test=[Path(...)] and no other held-out data"
             )
         return Parts(data, None, test, f"asked {test.name}")
 

@@ -240,7 +240,7 @@ def folded(tokens: Sequence[str], room: int) -> str:
     """Join tokens; of more than have room, the last with the number of those before.
 
     >>> folded(["so", "it", "goes"], 20), folded(["on"] * 20, 20)
-    ('so it goes', '(+16) on on on on')
+    ('so it goes', '(+15) on on on on on')
     """
     whole = " ".join(tokens)
     if width(whole) <= room:

@@ -257,8 +257,9 @@ def check_numbers(data: np.ndarray) -> np.ndarray:
     usable = np.abs(rows) <= MAX_NUMBER  # not NaN either
     if not usable.all():
         row = int((~usable.all(-1)).argmax())
+        number = rows[row][~usable[row]][0]
+        beyond = f", beyond {MAX_NUMBER:g}" if np.isfinite(number) else ""
         raise DataError(
-            f"row {row:,} (counted from 0) holds {rows[row][~usable[row]][0]}; "
-            "fill such rows in, or leave them out"
+            f"row {row:,} (counted from 0) holds {number}{beyond}; fill such rows in, or leave them out"
         )
     return np.ascontiguousarray(rows)
