@@ -125,7 +125,7 @@ def test_vectors(seqloom, tmp_path, shakespeare):
     assert "seqloom nearest" in done.out
     assert "tested on 4 questions" in done.out
     assert (
-        "give --on FILE and no --valid"
+        "give --on FILE, and no --valid"
         in seqloom("compare", "text", "--task", "vectors").one_line()
     )
 

@@ -10,13 +10,17 @@ import click
 
 def flags_of(command: click.Command) -> dict[str, str]:
     """Return the flags of a command by the names of their options."""
-    options = (param for param in command.params if isinstance(param, click.Option))
-    return {option.name: max(option.opts, key=len) for option in options if option.name}
+    return {
+        p.name: max(p.opts, key=len)
+        for p in command.params
+        if p.name and isinstance(p, click.Option)
+    }
 
 
-_ARGUMENT = re.compile(r"\b([a-z]\w*)=(\.\.\.|'[^']*'|True\b|False\b|\d[\d.]*\b)")
+_ARGUMENT = re.compile(  # not in a call, LSTM(order=3)
+    r"\b(?!(?<=\()\w+=\d)([a-z]\w*)=(\.\.\.|'[^']*'|True\b|False\b|\d[\d.]*\b)"
+)
 _OTHERWISE = {  # what the command line says otherwise, once flags are named
-    r"test=\[Path\(\.\.\.\)\]": "--on FILE",
     "or call predict$": "or leave --stream out",
     r"(?<=fit a model with )(\w+)='(\w+)'": r"--\1 \2",  # flags of other commands
     "(?<=again without )bits$": "--bits",
@@ -38,8 +42,7 @@ def in_flags(message: str, flags: Mapping[str, str], options: Collection[str] = 
 
     def argument(match: re.Match[str]) -> str:
         flag, value = flags.get(match[1]), match[2]
-        call = value[0].isdigit() and match.string[match.start() - 1] == "("  # LSTM(order=3)
-        if not flag or call:
+        if flag is None:
             return match[0]
         if value == "False":
             return f"--no-{flag[2:]}"
