@@ -179,7 +179,7 @@ def test_the_frequency_of_rows(tmp_path, said):
         read_series(table(tmp_path, HOURS), frequency="1h")
     with pytest.raises(ConfigError, match="frequency must be a number and a unit"):
         read_series(path, frequency="often")
-    with pytest.raises(ConfigError, match=r"1 hour does not suit .* with --frequency"):
+    with pytest.raises(ConfigError, match=r"1 hour does not suit .* with frequency="):
         read_series(path, step="1h")
 
 
