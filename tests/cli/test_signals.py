@@ -348,7 +348,7 @@ def test_a_signal_while_the_program_is_loaded_leaves_no_trace(module, number, co
         [sys.executable, "-c", early], capture_output=True, text=True, preexec_fn=_hears_ctrl_c
     )
     assert ended.returncode == code
-    assert ended.stderr == "interrupted before anything was begun\n"
+    assert ended.stderr == "interrupted before it started\n"
 
 
 @BOTH

@@ -34,7 +34,7 @@ PROMPT = 10.0  # seconds that an answer may take on a busy machine
 LINE = re.compile(
     r"interrupted.*(the same command to resume|with --resume to continue|starts over|what was "
     r"finished is kept"
-    r"|before anything was begun)"
+    r"|before it started)"
 )
 
 

@@ -7,7 +7,7 @@ import os
 
 
 def _end(number: int, frame: object) -> None:
-    os.write(2, b"interrupted before anything was begun\n")
+    os.write(2, b"interrupted before it started\n")
     os._exit(128 + number)
 
 
