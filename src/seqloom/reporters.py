@@ -68,7 +68,7 @@ class Pace:
     def text(self) -> str:
         """Return the rate and the time left, as far as they are known."""
         rate, left = self.rate(), self.left()
-        parts = [f"{rate:,.4g} {self.unit}/s"] if rate is not None else []
+        parts = [f"{rate:,.4g} {self.unit}/s"] if rate is not None and self.unit else []
         return ", ".join(parts + ([f"{_time(left)} left"] if left is not None else []))
 
 

@@ -150,7 +150,7 @@ class _Loop:
         total, unit = (
             (self.length.steps, "steps")
             if self.pace is None
-            else (math.ceil(self.pace.seconds), "seconds")
+            else (math.ceil(self.pace.seconds), "")  # seconds: their rate would say nothing
         )
         with (
             progress.task("training", total, unit) as bar,
