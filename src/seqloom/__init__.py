@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import sys
 
-if sys.argv[:1] == ["-m"] and {"seqloom", "seqloom.cli"}.intersection(sys.orig_argv):
+if sys.argv[:1] == ["-m"] and {("-m", "seqloom"), ("-m", "seqloom.cli")}.intersection(
+    zip(sys.orig_argv, sys.orig_argv[1:])
+):
     # `python -m seqloom` begins here, and a signal may come from now on
     import seqloom.cli.beginning  # noqa: F401
 from importlib import import_module

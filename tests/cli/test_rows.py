@@ -14,6 +14,7 @@ import pytest
 
 from seqloom import Copy, HMMTagger, NaiveBayes, NGram, WordVectors
 from seqloom.cli.main import main
+from seqloom.cli.resumable import contents
 from seqloom.data.documents import Document, Pipe
 from seqloom.data.unlabelled import read_pairs
 from seqloom.errors import DataError
@@ -178,6 +179,41 @@ def test_no_columns_to_keep_in_plain_text(seqloom, place, tmp_path):
     (tmp_path / "a.txt").write_text("lovely\n")
     found = seqloom("predict", place / "texts", "a.txt", "--keep", "id").one_line()
     assert "a.txt is plain text and has no column 'id'" in found
+
+
+def test_outputs_replace_neither_devices_nor_what_is_read(seqloom, place, tmp_path):
+    (tmp_path / "a.csv").write_text("text\nlovely\n")
+    table = ["predict", place / "texts", "a.csv", "--column", "text", "-o"]
+    assert "is what is read" in seqloom(*table, "./a.csv").one_line()
+    assert "no regular file" in seqloom(*table, "/dev/stdout").one_line()
+    (tmp_path / "b.csv").write_text("old\n")
+    (tmp_path / "link.csv").symlink_to("b.csv")
+    assert seqloom(*table, "link.csv").code == 0
+    assert (tmp_path / "link.csv").is_symlink()
+    assert "lovely" in (tmp_path / "b.csv").read_text()
+
+
+def test_an_error_before_the_first_answer_leaves_nothing(seqloom, place, tmp_path):
+    (tmp_path / "a.csv").write_text("text\nlovely\n")
+    command = ["predict", place / "texts", "a.csv", "-o", "out.csv", "--column"]
+    assert "txt" in seqloom(*command, "txt").one_line()
+    assert not [path.name for path in tmp_path.iterdir() if "part" in path.name]
+    assert seqloom(*command, "text").code == 0
+
+
+def test_kept_columns_with_names_of_the_answer_are_all_there(seqloom, place, tmp_path):
+    (tmp_path / "a.csv").write_text("text,label,input_label\nlovely,1,2\n")
+    keep = ["--column", "text", "--keep", "input_label,label", "--json"]
+    (found,) = seqloom("predict", place / "texts", "a.csv", *keep).json()
+    assert (found["input_label"], found["input_input_label"]) == ("2", "1")
+
+
+def test_a_pattern_is_recorded_by_its_files(tmp_path):
+    (tmp_path / "a.txt").write_text("one")
+    pattern = str(tmp_path / "*.txt")
+    before = contents(pattern)
+    (tmp_path / "a.txt").write_text("two")
+    assert contents(pattern) != before != [pattern]
 
 
 # ---- pipes

@@ -14,6 +14,8 @@ from tests.models.test_naive_bayes import TOY, generated, listening
         ("ab", {}, {}),
         ("abc", {}, {}),
         ("abcd", {"C": 20.0, "ngrams": 2}, {"C": 20.0}),
+        ("ab", {"C": 0.01}, {"C": 0.01}),
+        ("abc", {"C": 0.001}, {"C": 0.001}),
         ("ab", {"sublinear": True, "class_weights": "balanced"}, {"class_weight": "balanced"}),
     ],
 )
@@ -22,7 +24,7 @@ def test_probabilities_equal_scikit_learns(classes, options, theirs):
     from sklearn.linear_model import LogisticRegression
 
     train, test = generated(400, classes), generated(100, classes, seed=1)
-    if "class_weights" in options:  # one class is rare
+    if "class_weights" in options or "C" in options:  # one class is rare
         train = train.part(
             [i for i, label in enumerate(train.labels) if label == "a" or i % 5 == 0]
         )

@@ -349,6 +349,23 @@ def test_the_numbers_that_are_recorded_repeat_a_run_of_minutes(busy, options):
     assert report.valid == again.valid
 
 
+def test_a_run_of_minutes_without_a_decay_is_repeated_too():
+    clock = Clock(100.0)
+    report = timed(clock=clock, schedule="plateau", lr=0.5, evaluate_every=7)
+    assert 0.95 * 6 < clock.now - 100 < 1.05 * 6
+    again = run(Toy(valid=True), schedule="plateau", **(report.facts["repeated_by"] | {"lr": 0.5}))
+    assert same(weights(report), weights(again))
+
+
+def test_frozen_weights_stay_frozen_beyond_the_steps_that_were_planned():
+    first = run(freeze=("vectors.*",), steps=1)
+    options = {"freeze": ("vectors.*",), "planned_steps": 10}
+    for report in (run(steps=30, **options), timed(**options)):
+        assert report.steps > 10
+        assert np.array_equal(weights(report)["vectors.weight"], weights(first)["vectors.weight"])
+    assert not np.array_equal(weights(run())["vectors.weight"], weights(first)["vectors.weight"])
+
+
 def test_a_run_of_minutes_that_patience_ended_is_repeated_too():
     report = timed(patience=1, evaluate_every=3, lr=3.0)
     repeated = report.facts["repeated_by"]
@@ -393,6 +410,8 @@ def test_minutes_that_are_given_are_used_also_for_little_data():
     little = loop.train(task, TrainConfig(minutes=0.2, enough=True), device=CPU, clock=clock)
     assert little.steps == 100  # the fewest
     assert clock.now < 0.9 * 12
+    again = run(Toy(valid=True), **(little.facts["repeated_by"] | {"lr": None}))
+    assert same(weights(little), weights(again))
     clock.now = 0.0
     loop.train(task, TrainConfig(minutes=0.2), device=CPU, clock=clock)
     assert 0.95 * 12 < clock.now < 1.05 * 12

@@ -51,6 +51,21 @@ def test_a_change_in_the_decay_changes_its_end_a_few_times():
     assert pace.plan[0][1] > pace.plan[-1][1] == steps
 
 
+def test_the_first_evaluation_may_be_the_last():
+    """It is counted as it was timed before the run."""
+    pace = Pace(60, 10_000, evaluation=12.0)
+    run_through(pace, lambda step, spent: 0.1)
+    assert pace.spent + 12.0 == pytest.approx(60, abs=1)
+
+
+def test_a_run_without_decay_ends_once():
+    pace = Pace(10, 5, decays=False, evaluation=4.0)
+    steps = run_through(pace, lambda step, spent: 0.5, evaluation=4.0)
+    pace.evaluated(0.1)  # which would have left time for more
+    assert pace.left > 0
+    assert pace.ends(steps)
+
+
 def test_evaluations_are_part_of_the_time():
     pace = Pace(60, 10)
     run_through(pace, lambda step, spent: 0.1, evaluation=1.0)
@@ -59,8 +74,9 @@ def test_evaluations_are_part_of_the_time():
 
 def test_without_a_decay_it_ends_when_the_time_does():
     pace = Pace(60, 25, decays=False)
-    assert run_through(pace, lambda step, spent: 0.1) == pytest.approx(600, abs=1)
-    assert pace.plan == []
+    steps = run_through(pace, lambda step, spent: 0.1)
+    assert steps == pytest.approx(600, abs=1)
+    assert pace.plan == [(steps, steps)]  # an end, and no step of a decay
 
 
 def test_a_state_goes_on_to_the_same_decisions():

@@ -104,7 +104,7 @@ def command(
         }
         predict = partial(task.predict, loaded, text, predicting)
         with progress.collecting():
-            _write(output, predict, facts, resume, as_json)
+            _write(output, text, predict, facts, resume, as_json)
         return
     answers = (
         task.stream(loaded, stdin_lines(), predicting)
@@ -123,6 +123,7 @@ def command(
 
 def _write(
     output: str,
+    inputs: tuple[str, ...],
     predict: Callable[[int], Iterator[Outcome]],
     facts: dict[str, Any],
     resume: bool,
@@ -161,4 +162,4 @@ def _write(
                 file.writelines(headings)
                 file.writelines(f"{json.loads(line)}\n" for line in lines)
 
-    write_resumable(output, records, facts, resume, finish=finish)
+    write_resumable(output, records, facts, resume, inputs=inputs, finish=finish)

@@ -8,10 +8,11 @@ stay, and half a line at the end is written again. The finished file takes its n
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ def write_resumable(
     facts: dict[str, Any],
     resume: bool,
     *,
+    inputs: Sequence[str] = (),
     numbered: bool = False,
     finish: Callable[[Path, Path], None] = os.replace,
 ) -> None:
@@ -36,15 +38,9 @@ def write_resumable(
 
     `answers` gives the lines of each source after those that are done; with `numbered` a source may have
     several, which begin with its number. `facts`: what a continued file must have in common with its
-    beginning. `finish` makes the file of the complete one.
+    beginning. `finish` makes the file of the complete one. `inputs`: files that it must not replace.
     """
-    path = Path(target)
-    if path.is_dir() or not path.parent.is_dir():
-        raise ConfigError(
-            f"{target} is a directory; name a file"
-            if path.is_dir()
-            else f"{path.parent} is no directory; make it, or name another file"
-        )
+    path = _checked(target, inputs)
     part, record = (path.with_name(path.name + end) for end in (".part", ".part.json"))
     with locked(
         path.with_name(f".{path.name}.lock"),
@@ -62,6 +58,11 @@ def write_resumable(
                     file.write(lines.encode("utf-8", "replace"))
                     file.flush()
                     count += 1
+        except Exception:
+            if not count:  # nothing to continue, and the next attempt may have other options
+                part.unlink(missing_ok=True)
+                record.unlink(missing_ok=True)
+            raise
         except KeyboardInterrupt as error:
             raise type(error)(
                 f"interrupted; {count:,} lines are in {part}; run the same command with --resume to "
@@ -70,7 +71,22 @@ def write_resumable(
         finish(part, path)
         part.unlink(missing_ok=True)
         record.unlink(missing_ok=True)
-    progress.say(f"{target}: {count:,} lines")
+    progress.say(f"{target}: {count:,} {'line' if count == 1 else 'lines'}")
+
+
+def _checked(target: str, inputs: Sequence[str]) -> Path:
+    """Return the file to write, behind a link the file that it leads to; refuse what is none, and inputs."""
+    path = Path(target)
+    path = path.resolve() if path.is_symlink() else path
+    if path.is_dir():
+        raise ConfigError(f"{target} is a directory; name a file")
+    if not path.parent.is_dir():
+        raise ConfigError(f"{path.parent} is no directory; make it, or name another file")
+    if target.startswith("/dev/") or (path.exists() and not path.is_file()):
+        raise ConfigError(f"{target} is no regular file; leave it out and write > {target}")
+    if path.resolve() in [Path(name).resolve() for name in inputs]:
+        raise ConfigError(f"{target} is what is read; name another file for the answers")
+    return path
 
 
 def _begin(
@@ -129,8 +145,8 @@ def _complete(data: bytes, *, numbered: bool) -> tuple[int, int]:
 
 
 def contents(*names: str) -> list[str]:
-    """Return a hash of the contents of each file or directory; for others, such as standard input,
-    the name.
+    """Return a hash of the contents of each file, directory or pattern; for others, such as standard
+    input, the name.
     """
     digests = []
     for name in names:
@@ -140,7 +156,9 @@ def contents(*names: str) -> list[str]:
             if path.is_file()
             else sorted(part for part in path.rglob("*") if part.is_file())
             if path.is_dir()
-            else []
+            else sorted(
+                part for part in map(Path, glob.glob(name, recursive=True)) if part.is_file()
+            )
         )
         for part in files:
             with part.open("rb") as file:

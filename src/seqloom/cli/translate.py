@@ -181,6 +181,7 @@ def command(
             partial(job.written, runs, n_bytes),
             facts,
             resume,
+            inputs=text,
             numbered=bool(nbest) and not as_json,
         )
     else:

@@ -124,7 +124,7 @@ class Rung:
             OWN,
             "",
             lambda bench: model if fitted else copy.deepcopy(model),
-            0 if fitted else 1,
+            0 if fitted or model.trained else 1,  # a network takes the minutes that it is given
             adds,
             given=model,
         )

@@ -192,10 +192,11 @@ class Task(ABC):
         if not keep and row.file is None:
             return Outcome(found.text, {"row": row.number, **values})
         place = {"row": row.number} | ({"file": row.file} if row.file is not None else {})
-        kept = {
-            f"input_{name}" if name in values or name in place else name: value
-            for name, value in zip(keep, row.kept)
-        }
+        kept: dict[str, Any] = {}
+        for name, value in zip(keep, row.kept):
+            while name in values or name in place or name in kept:
+                name = f"input_{name}"
+            kept[name] = value
         text = found.text if found.text is None or not keep else self.keeping(found.text, row, keep)
         return Outcome(text, place | kept | values)
 

@@ -45,17 +45,11 @@ from seqloom.training.update import (
 
 REPORTS = 200  # about as many reports in the log
 CHECKPOINT_SECONDS = 60.0
-MAX_PLANS_SHOWN = 4  # of a run on a machine that changed more often, info shows all
 
 
 def _arguments(options: dict[str, Any]) -> str:
     """Write options as arguments, which the command line turns into flags."""
-    pairs = [
-        (name, one)
-        for name, value in options.items()
-        for one in (value if isinstance(value, list) else [value])
-    ]
-    return " ".join(f"{name}={value!r}" for name, value in pairs)
+    return " ".join(f"{name}={value!r}" for name, value in options.items())
 
 
 @dataclass
@@ -129,7 +123,8 @@ class _Loop:
         self.network = updater.network
         self.pace: Pace | None = None
         if length.seconds is not None:
-            self.pace = Pace(length.seconds, length.evaluate_every, self.config.curve == "wsd")
+            decays = self.config.curve == "wsd"
+            self.pace = Pace(length.seconds, length.evaluate_every, decays, length.evaluation)
             self.pace.spent = length.spent
         self.schedule = Schedule(
             self.config, length.steps, None if self.pace is None else self.pace.plan
@@ -168,9 +163,10 @@ class _Loop:
             "epochs": round(epochs, 3),
             **self.updater.clipper.report(),
         }
-        if self.pace is not None:
+        if self.config.timed:
             facts["repeated_by"] = self._repeated_by()
-            self._say_length(epochs)
+        if self.pace is not None:
+            self._say_length(self.pace, epochs, facts["repeated_by"])
         return Report(self.step, self.network, self.best, self.best_step or None, facts)
 
     def _train(self, bar: progress.Bar, interrupts: Interrupts) -> None:
@@ -210,7 +206,7 @@ class _Loop:
     def _ended(self) -> bool:
         if self.pace is None:
             return self.step >= self.length.steps
-        return self.step > 0 and self.pace.ends(self.step)
+        return self.pace.ends(self.step)
 
     def _read_clock(self) -> float:
         return checkpoint.from_first(self.clock) if self.pace is not None else 0.0
@@ -222,13 +218,12 @@ class _Loop:
         return elapsed
 
     def _repeated_by(self) -> dict[str, Any]:
-        """Return the options that repeat a run of minutes to the bit, without its clock."""
-        assert self.pace is not None
-        plan = self.pace.plan
+        """Return the options that repeat a run to the bit whose number of steps was not given."""
+        plan = self.schedule.plan
         options: dict[str, Any] = {"steps": self.step}
         if len(plan) == 1 and plan[0][1] == self.step > plan[0][0]:
             options["decay_steps"] = plan[0][1] - plan[0][0]
-        elif self.pace.decays:  # patience may have ended the run before any decay
+        elif self.config.curve == "wsd":  # patience may have ended the run before any decay
             falls = plan or [(self.step, self.step)]
             options["decay_plan"] = [f"{begin}:{end}" for begin, end in falls]
         options |= {
@@ -237,18 +232,15 @@ class _Loop:
         }
         return options | getattr(self.task, "chosen", {})
 
-    def _say_length(self, epochs: float) -> None:
-        assert self.pace is not None
-        options = self._repeated_by()
-        plan = options.get("decay_plan", ())
-        if len(plan) > MAX_PLANS_SHOWN:
-            how = "fit_info has the options that repeat this run"
-        else:
-            how = f"{_arguments(options)} repeats this run"
+    def _say_length(self, pace: Pace, epochs: float, options: dict[str, Any]) -> None:
+        # A plan that was changed is a list, which a line would not show as one can type it.
+        how = "repeated_by in fit_info" if "decay_plan" in options else _arguments(options)
         progress.say(
-            f"{self.step:,} steps, {epochs:.1f} epochs in {self.pace.spent / 60:.3g} minutes ({how})"
+            f"{self.step:,} steps, {epochs:.1f} epochs in {pace.spent / 60:.3g} minutes "
+            f"({how} repeats this run)"
         )
-        say_little(epochs, self.pace.spent / max(epochs, 1e-9))
+        if not self._out_of_patience():
+            say_little(epochs, pace.spent / max(epochs, 1e-9))
 
     def _update(self, rate: float) -> Update:
         try:
@@ -395,7 +387,6 @@ class _Loop:
         self.schedule.restore(meta["schedule"])
         if self.pace is not None:
             self.pace.restore(meta["pace"])
-            self.schedule.plan = self.pace.plan
         self.updater.clipper.restore(meta["clipper"])
         self.log.begin(self.step, meta.get("log", {}))
         assert self.run is not None

@@ -38,13 +38,14 @@ class Pace:
     schedule has a decay at all.
     """
 
-    def __init__(self, seconds: float, evaluate_every: int, decays: bool = True) -> None:
+    def __init__(
+        self, seconds: float, evaluate_every: int, decays: bool = True, evaluation: float = 0.0
+    ) -> None:
         self.seconds, self.evaluate_every, self.decays = seconds, evaluate_every, decays
         self.spent = 0.0
-        self.evaluation = 0.0  # seconds of the last one
-        self.plan: list[
-            tuple[int, int]
-        ] = []  # from which step on the rate falls, towards which end
+        self.evaluation = evaluation  # seconds of the last one, at first as it was timed
+        # From which step on the rate falls, towards which end.
+        self.plan: list[tuple[int, int]] = []
         self._time, self._steps = 0.0, 0.0  # of the last steps, older ones counting less
 
     def evaluated(self, seconds: float) -> None:
@@ -58,6 +59,8 @@ class Pace:
         kept = math.exp(-min(seconds / (_MEMORY * self.seconds), 1 / _MEMORY_STEPS))
         self._time, self._steps = self._time * kept + seconds, self._steps * kept + 1
         if not self.decays:
+            if self.left <= 0:
+                self.plan.append((step, step))  # once: a shorter evaluation does not open it again
             return
         more = self.left / self._seconds_per_step()
         if not self.plan:
@@ -75,7 +78,7 @@ class Pace:
 
     def ends(self, step: int) -> bool:
         """Return whether the run ends after so many steps."""
-        return step >= self.plan[-1][1] if self.plan else self.left <= 0
+        return bool(self.plan) and step >= self.plan[-1][1]
 
     def _seconds_per_step(self) -> float:
         step = self._time / self._steps + self.evaluation / self.evaluate_every
@@ -92,7 +95,8 @@ class Pace:
 
     def restore(self, state: dict[str, Any]) -> None:
         self.spent, self.evaluation = state["spent"], state["evaluation"]
-        self.plan = [(begin, end) for begin, end in state["plan"]]
+        # The same list, since a schedule reads it.
+        self.plan[:] = [(begin, end) for begin, end in state["plan"]]
         self._time, self._steps = state["recent"]
 
 
@@ -102,9 +106,8 @@ _WARM, _TIMED = 2, 8  # steps that are not counted, and how many are, where the 
 _TRIAL = 0.03  # of the time may go into timing
 _EVALUATIONS = 20  # how many if the task does not say
 _SHARE = 0.1  # of the time: the most that evaluations may take
-_FEWEST = (
-    100  # steps that are made however little data there is, where nothing is said about length
-)
+# Steps that are made however little data there is, where nothing is said about length.
+_FEWEST = 100
 _LITTLE = 0.1  # of a pass: who trains less is told
 
 Clock = Callable[[], float]
@@ -118,6 +121,7 @@ class Length:
     evaluate_every: int
     seconds: float | None = None
     spent: float = 0.0  # seconds that the estimate took
+    evaluation: float = 0.0  # seconds of the evaluation in it
 
 
 def decide_length(
@@ -156,7 +160,7 @@ def decide_length(
     every = config.evaluate_every or -(-steps // evaluations)
     progress.say(f"{seconds / 60:g} minutes: about {steps:,} steps, {steps / per_epoch:.1f} epochs")
     say_little(steps / per_epoch, per_epoch * step)
-    return Length(steps, every, seconds, clock() - begun)
+    return Length(steps, every, seconds, clock() - begun, evaluation)
 
 
 def say_little(epochs: float, pass_seconds: float) -> None:

@@ -159,9 +159,9 @@ class Schedule:
 class DelayedGroup:
     """Weights that learn later than the rest, or at a different rate, by patterns of names (fnmatch).
 
-    For `frozen_for` (a share of the steps, or a number of them if above 1), or only for this `fraction` of
-    it, they do not change by a bit and have no gradient; then their learning rate rises over as many steps to
-    `lr_scale` times that of the rest.
+    For `frozen_for` (a share of the steps, a number of them if above 1, or infinity), or only for this
+    `fraction` of it, they do not change by a bit and have no gradient; then their learning rate rises over as
+    many steps to `lr_scale` times that of the rest.
     """
 
     patterns: tuple[str, ...]
@@ -171,6 +171,8 @@ class DelayedGroup:
 
     def share(self, step: int, steps: int) -> float:
         """Return the factor of their learning rate in update number `step` of `steps`, counted from 0."""
+        if math.isinf(self.frozen_for):
+            return 0.0
         wait = round(_count(self.frozen_for, steps) * self.fraction)
         return self.lr_scale * (min(max((step - wait + 1) / wait, 0.0), 1.0) if wait else 1.0)
 

@@ -134,7 +134,7 @@ class Clipper:
 
 # ---- groups
 
-FROZEN = 1.0  # `frozen_for` of weights that never learn: a share of all steps
+FROZEN = math.inf  # `frozen_for` of weights that never learn, however many steps there are
 MAX_NAMES_SHOWN = 4  # in an error
 
 

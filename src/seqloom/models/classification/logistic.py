@@ -46,8 +46,9 @@ from seqloom.models.classification.feature_counts import FeatureCounts
 from seqloom.models.classification.features import Features, check_keys, check_texts, grows
 
 MAX_STEPS = 1000
-# The L2 penalty bounds the distance to the minimum: no score is off by more than C |gradient|.
-CLOSE = 5e-2
+# The L2 penalty bounds the distance to the minimum: no weight is off by more than C |gradient|. Intercepts
+# have no penalty: their gradient is how far the mean probabilities are from the shares of the classes.
+CLOSE, CLOSE_SHARE = 5e-2, 1e-4
 HISTORY = 10  # pairs of L-BFGS
 CHUNK = 1 << 18  # values of a sparse matrix that are multiplied together
 LARGEST = 1e9  # weight that a saved model may have
@@ -56,6 +57,7 @@ LARGEST = 1e9  # weight that a saved model may have
 class Logistic(Classifier):
     name = "logistic"
     config_class = LogisticConfig
+    public_names = "explain top_features"
 
     # ---- fitting
 
@@ -279,7 +281,11 @@ def minimise(
     pairs: list[tuple[np.ndarray, np.ndarray, float]] = []
     with progress.task("fitting", None, "steps") as bar:
         for step in range(MAX_STEPS):
-            if np.sqrt(_inner(gradient, gradient)) * strength <= CLOSE:
+            shares_off = np.abs(gradient[-1]).max() / weights.sum()
+            if (
+                np.sqrt(_inner(gradient, gradient)) * strength <= CLOSE
+                and shares_off <= CLOSE_SHARE
+            ):
                 return at, step
             direction = _direction(gradient, diagonal, pairs)
             added = x.times(direction[:-1]) + direction[-1]
