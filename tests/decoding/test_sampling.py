@@ -4,11 +4,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from seqloom.decoding import sampling
 from seqloom.decoding.sampling import (
+    Drawing,
     SamplingConfig,
     apply_repetition_penalty,
     apply_temperature,
+    draw_next,
     filter_log_probs,
     keep_top_k,
     keep_top_p,
@@ -72,18 +73,15 @@ def test_frequencies_follow_the_model():
     assert (np.abs(counts / len(ids) - probs) <= 4 * spread).all()
 
 
-def test_the_ends_of_the_unit_interval_draw_possible_tokens():
-    class Fixed:
-        def __init__(self, value):
-            self.value = value
-
-        def random(self):
-            return self.value
-
-    log_probs = log([[0.0, 0.1, 0.2, 0.7, 0.0]] * 2).astype(np.float64)
-    for scale in np.random.default_rng(0).random(100):
-        ids = sampling._draw(log_probs + np.log(scale), [Fixed(0.0), Fixed(1 - 2.0**-53)])
-        assert ids.tolist() == [1, 3]
+@pytest.mark.parametrize("options", [{}, {"temperature": 0.7}, {"top_k": 4}, {"top_p": 0.999}])
+def test_the_ends_of_the_unit_interval_draw_possible_tokens(options):
+    config = SamplingConfig(**options)
+    for scale in np.random.default_rng(0).uniform(0.99, 1, 100):
+        rows = [Drawing(config, 0, np.empty(0, np.int64), 5) for _ in range(2)]
+        log_probs = log([[0.0, 0.1, 0.2, 0.7, 0.0]] * 2).astype(np.float32) + np.log(scale)
+        ids = draw_next(rows, log_probs, 0, np.array([0.0, 1 - 2.0**-53]))
+        # of a nucleus, the likeliest comes first
+        assert ids.tolist() == ([3, 1] if {"top_k", "top_p"} & options.keys() else [1, 3])
 
 
 def test_the_stream_is_lazy_and_stops():
@@ -191,14 +189,19 @@ def test_top_p_is_full_where_it_is_reached_exactly():
         assert np.exp(keep_top_p(np.log([[0.5, 0.25, 0.25]]), p))[0] == pytest.approx(kept)
 
 
-def test_top_p_is_the_same_for_narrow_and_wide_nuclei(monkeypatch):
-    rng = np.random.default_rng(0)
-    log_probs = log([rng.dirichlet(np.full(40, evenness)) for evenness in (0.03, 0.1, 0.3)])
-    whole = keep_top_p(log_probs, 0.9)
-    sizes = (whole > -np.inf).sum(axis=1)
-    assert sizes.min() < 6 < sizes.max()
-    monkeypatch.setattr(sampling, "NUCLEUS", 6)
-    assert (keep_top_p(log_probs, 0.9) == whole).all()
+@pytest.mark.parametrize("evenness", [0.001, 0.1, 30.0])
+def test_top_p_of_many_tokens_is_that_of_a_whole_sort(evenness):
+    """Few tokens are sorted first, and more only if these do not suffice."""
+    probs = np.random.default_rng(0).dirichlet(np.full(5000, evenness))
+    probs[100:200] = probs[100]  # equal ones, some of them at a threshold
+    probs /= probs.sum()
+    log_probs = log([probs])
+    order = np.argsort(-log_probs[0], kind="stable")
+    before = np.cumsum(probs[order]) - probs[order]
+    for p in (0.1, 0.5, 0.9, 0.99):
+        kept = np.flatnonzero(keep_top_p(log_probs, p)[0] > -np.inf)
+        assert abs(len(kept) - np.count_nonzero(before < p)) <= 1  # by rounding
+        assert set(kept.tolist()) == set(order[: len(kept)].tolist())
 
 
 @settings(max_examples=50)

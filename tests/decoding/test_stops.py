@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from seqloom.decoding.generation import StopStrings, TextStream, Utf8Decoder
+from seqloom.decoding.spelling import StopStrings, TextStream, Utf8Decoder
 from seqloom.errors import ConfigError
 
 words = st.text("abc", max_size=12)

@@ -16,7 +16,7 @@ def test_draw_inverts_the_distribution(size):
     probs /= probs.sum()
     border = np.cumsum(probs)
     for uniform in [0.0, *rng.random(200), 1 - 2**-53]:
-        token = draw(log_probs, uniform)
+        token = draw(log_probs, 1.0, 0, 1.0, uniform)
         assert probs[token] > 0
         assert border[token] > uniform - 1e-6
         assert border[token] - probs[token] < uniform + 1e-6

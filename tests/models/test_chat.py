@@ -11,8 +11,8 @@ import pytest
 
 import seqloom
 from seqloom import interop
-from seqloom.decoding.generation import TextStream
 from seqloom.decoding.sampling import SamplingConfig, until_loop
+from seqloom.decoding.spelling import TextStream
 from seqloom.errors import SeqloomError
 from seqloom.interop.hugging_face_tokenizers import read_template
 from seqloom.models.language.gpt import encode_chat

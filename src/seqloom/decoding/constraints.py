@@ -88,6 +88,16 @@ class Prefixes:
         return forced
 
 
+def rule_out(log_probs: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+    """Forbid some tokens, except in rows (..., V) where nothing else is left. Return the same array."""
+    original = log_probs[..., tokens]  # a copy
+    log_probs[..., tokens] = -np.inf
+    alone = np.isneginf(log_probs.max(axis=-1))
+    if alone.any():
+        log_probs[..., tokens] = np.where(alone[..., None], original, -np.inf)
+    return log_probs
+
+
 class Without:
     """A stepper that never proposes some tokens, unless the model leaves nothing else."""
 
@@ -103,11 +113,7 @@ class Without:
 
     def _mask(self, result: tuple[State, np.ndarray]) -> tuple[State, np.ndarray]:
         state, log_probs = result
-        original = log_probs[..., self.tokens]  # a copy
-        log_probs[..., self.tokens] = -np.inf
-        alone = np.isneginf(log_probs.max(axis=-1))
-        log_probs[..., self.tokens] = np.where(alone[..., None], original, -np.inf)
-        return state, log_probs
+        return state, rule_out(log_probs, self.tokens)
 
     def start(self, n: int) -> tuple[State, np.ndarray]:
         return self._mask(self.inner.start(n))
@@ -174,7 +180,12 @@ class HealedPrompt(NamedTuple):
 
 
 def heal(
-    stepper: Stepper, index: PrefixIndex, base: np.ndarray, text: bytes, width: int = 16
+    stepper: Stepper,
+    index: PrefixIndex,
+    base: np.ndarray,
+    text: bytes,
+    width: int = 16,
+    read: tuple[State, np.ndarray] | None = None,
 ) -> list[HealedPrompt]:
     """Return the spellings of `text` after the tokens of `base` whose last token may reach beyond
     its end, best first.
@@ -182,11 +193,12 @@ def heal(
     A prompt can break off inside a word of several tokens (" l" + "or" where " lord" is one), so
     removing one token is not enough. All spellings of the text are followed, the `width` likeliest
     at a time; drawing one of them by its probability and then a token that it allows continues the
-    prompt as the model would have.
+    prompt as the model would have. `read`: the state and log-probabilities of one row after `base`,
+    where they are known; they stay valid.
     """
     healed: list[HealedPrompt] = []
     paths = [(np.asarray(base, np.int64), text, 0.0)]
-    state, log_probs = prefill(stepper, [paths[0][0]])
+    state, log_probs = prefill(stepper, [paths[0][0]]) if read is None else read
     while paths:
         further, rows, tokens = [], [], []
         for row, (ids, unspelled, cost) in enumerate(paths):

@@ -1,14 +1,13 @@
 """Text in, text out: connects the search over a Stepper, healing and stop strings to a tokenizer.
 
-`search` is the level of ids, for sampling and beam search; `TextStream` turns token bytes into text
-that can be shown at once; a `Generator` has a Stepper and its tokenizer, and does both. `Decoders`
+`search` is the level of ids, for sampling and beam search; `spelling` turns tokens into text that can
+be shown at once; a `Generator` has a Stepper and its tokenizer, and does both. `Decoders`
 holds the Generators of a fitted model: built when first needed, then shared by all threads of a
 process, which is safe because a Generator never changes.
 """
 
 from __future__ import annotations
 
-import codecs
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import fields
@@ -21,117 +20,10 @@ from seqloom.decoding.beam import BeamConfig, beam_search
 from seqloom.decoding.constraints import HealedPrompt, PrefixIndex, Without, heal
 from seqloom.decoding.drafting import DRAFTED, Chance, draw_drafted
 from seqloom.decoding.sampling import SamplingConfig, sample, until_loop
-from seqloom.decoding.stepper import Stepper
+from seqloom.decoding.spelling import Speller
+from seqloom.decoding.stepper import State, Stepper
 from seqloom.errors import ConfigError
 from seqloom.text.tokenizer import Tokenizer
-
-
-class StopStrings:
-    r"""Passes text through until the first stop string is complete; the stop string itself is left out.
-
-    The result does not depend on how the text is cut into pieces. Of stop strings that overlap, the one
-    that is complete first counts, and of several that end together the longest.
-
-    >>> stops = StopStrings(["\n\n", "END"])
-    >>> stops.feed("one E"), stops.feed("Nough, two EN"), stops.feed("D three")
-    (('one ', False), ('ENough, two ', False), ('', True))
-    """
-
-    def __init__(self, stops: Sequence[str]) -> None:
-        if isinstance(stops, str):
-            raise ConfigError(f"stop strings are a list; write [{stops!r}]")
-        if "" in stops:
-            raise ConfigError("a stop string must not be empty")
-        self.hit: str | None = None  # the stop string that ended the text
-        self._stops = tuple(stops)
-        self._held = ""
-
-    def feed(self, piece: str) -> tuple[str, bool]:
-        """Return the text that is safe to show now, and whether a stop string was reached (then and
-        ever after).
-        """
-        if self.hit is not None:
-            return "", True
-        text = self._held + piece
-        matches = [
-            (start + len(stop), start, stop)
-            for stop in self._stops
-            if (start := text.find(stop)) >= 0
-        ]
-        if matches:
-            _, start, self.hit = min(matches)
-            self._held = ""
-            return text[:start], True
-        safe = len(text) - self._undecided(text)
-        self._held = text[safe:]
-        return text[:safe], False
-
-    def flush(self) -> str:
-        """Return what was held back, once it is known that nothing follows."""
-        held, self._held = self._held, ""
-        return held
-
-    def _undecided(self, text: str) -> int:
-        """Return the length of the longest suffix of the text that is a prefix of a stop string."""
-        longest = max((len(stop) - 1 for stop in self._stops), default=0)
-        for length in range(min(longest, len(text)), 0, -1):
-            tail = text[-length:]
-            if any(stop.startswith(tail) for stop in self._stops):
-                return length
-        return 0
-
-
-class Utf8Decoder:
-    """Bytes in, whole characters out; bytes that are not UTF-8 become U+FFFD, as in `bytes.decode`.
-
-    >>> decoder = Utf8Decoder()
-    >>> decoder.feed(b"caf\\xc3"), decoder.feed(b"\\xa9")
-    ('caf', 'é')
-    """
-
-    def __init__(self) -> None:
-        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
-
-    def feed(self, data: bytes) -> str:
-        return self._decoder.decode(data)
-
-    def flush(self) -> str:
-        """Return the replacement of a character that was never completed, if there is one."""
-        return self._decoder.decode(b"", final=True)
-
-
-class TextStream:
-    """Token bytes in, text out: both of the above, without the bytes that healing removed from the prompt.
-
-    A token may end inside a character, and a stop string may be spread over several tokens; a tail
-    that could still become either is held back until the next tokens decide.
-
-    >>> stream = TextStream(["."], skip=len(b"qui"))
-    >>> stream.feed(b"quick"), stream.feed(b" fox. The")
-    (('ck', False), (' fox', True))
-    """
-
-    def __init__(self, stops: Sequence[str] = (), *, skip: int = 0) -> None:
-        self._stops = StopStrings(stops)
-        self._decoder = Utf8Decoder()
-        self._skip = skip
-
-    @property
-    def hit(self) -> str | None:
-        """Return the stop string that ended the text."""
-        return self._stops.hit
-
-    def feed(self, data: bytes) -> tuple[str, bool]:
-        """Return the text that is safe to show now, and whether generation should stop."""
-        fresh = data[self._skip :]
-        self._skip -= len(data) - len(fresh)
-        return self._stops.feed(self._decoder.feed(fresh))
-
-    def flush(self, *, cut: bool = False) -> tuple[str, bool]:
-        """Return the rest, once no token follows; if it was cut off, without an incomplete character."""
-        text, stopped = self._stops.feed("" if cut else self._decoder.flush())
-        return (text, True) if stopped else (text + self._stops.flush(), False)
-
 
 # ---- search
 
@@ -196,7 +88,8 @@ class Generator:
         never = [token for token in tokenizer.declared_ids if token not in ends]
         if tokenizer.has_oov and tokenizer.unk_id is not None:
             never.append(tokenizer.unk_id)  # a reader cannot use <unk>
-        self._whole = stepper
+        self.never = np.array(never, np.int64)  # tokens that are not drawn
+        self.whole = stepper  # which may draw them
         self.stepper: Stepper = Without(stepper, never) if never else stepper
         self.tokenizer = tokenizer
         self.by_line = by_line  # a prompt's earlier lines are sequences of their own
@@ -277,7 +170,7 @@ class Generator:
         if not any(token in ends for token in self.tokenizer.declared_ids):
             return self
         return Generator(
-            self._whole, self.tokenizer, by_line=self.by_line, endless=self.endless, ends=ends
+            self.whole, self.tokenizer, by_line=self.by_line, endless=self.endless, ends=ends
         )
 
     def _chosen(self, config: SamplingConfig) -> Stepper:
@@ -326,38 +219,44 @@ class Generator:
     def last_line(self, text: str) -> str:
         return text.rpartition("\n")[2] if self.by_line else text
 
-    def heal(self, prompt: str) -> list[HealedPrompt]:
-        """Return the tokens of a prompt; for subwords, all spellings of its last word, likeliest
-        first.
+    def plan(self, prompt: str) -> PromptPlan:
+        """Return the tokens of a prompt that are certain, and the bytes of its last word, which may be
+        spelled anew.
         """
         ids = self.tokenizer.encode(prompt)
         if not self.tokenizer.subword or not prompt:
-            return [HealedPrompt(ids)]
-        if self.tokenizer.joiner and prompt[-1].isspace():
-            # no token contains the space: a word must begin
-            return [
-                HealedPrompt(
-                    ids, self.index.starting_with(self.tokenizer.joiner), self.tokenizer.joiner
-                )
-            ]
+            return PromptPlan(HealedPrompt(ids))
+        joiner = self.tokenizer.joiner
+        if joiner and prompt[-1].isspace():  # no token contains the space: a word must begin
+            return PromptPlan(HealedPrompt(ids, self.index.starting_with(joiner), joiner))
         back = 1
         while (
             back < min(len(ids), LAST_WORD) and not self.index.token_bytes[ids[-back]][:1].isspace()
         ):
             back += 1
         last = b"".join(self.index.token_bytes[i] for i in ids[-back:])
-        return heal(self.stepper, self.index, ids[:-back], last) or [HealedPrompt(ids)]
+        return PromptPlan(HealedPrompt(ids), ids[:-back], last)
+
+    def heal(
+        self,
+        prompt: str,
+        plan: PromptPlan | None = None,
+        read: tuple[State, np.ndarray] | None = None,
+    ) -> list[HealedPrompt]:
+        """Return the tokens of a prompt; for subwords, all spellings of its last word, likeliest
+        first. `plan` and `read`: its plan, and the state after the certain tokens, where they are known.
+        """
+        plan = plan or self.plan(prompt)
+        if plan.certain is None:
+            return [plan.whole]
+        spellings = heal(self.stepper, self.index, plan.certain, plan.last, read=read)
+        return spellings or [plan.whole]
 
     def _prepare(self, prompt: str, seed: int | None, row: int = 0) -> HealedPrompt:
         """Choose one spelling of the prompt: drawn by its probability or, without a seed, the
         likeliest.
         """
-        spellings = self.heal(self.last_line(prompt))
-        if seed is None or len(spellings) == 1:
-            return spellings[0]
-        weights = np.exp(np.array([s.log_prob for s in spellings]) - spellings[0].log_prob)
-        rng = np.random.default_rng((seed, row, 1))
-        return spellings[rng.choice(len(spellings), p=weights / weights.sum())]
+        return choose_spelling(self.heal(self.last_line(prompt)), seed, row)
 
     def _spell(
         self, prompt: str, healed: HealedPrompt, ids: Iterator[int], stop: Sequence[str]
@@ -365,22 +264,44 @@ class Generator:
         """Yield whole characters, without the bytes that healing removed from the prompt, up to a stop
         string or `</s>`.
         """
-        text = TextStream(stop, skip=len(healed.dropped))
-        before = bool(healed.dropped) or (bool(prompt) and not prompt[-1].isspace())
-        ended = False
+        speller = Speller(
+            self.tokenizer,
+            stop,
+            {self.stepper.eos_id},
+            before=open_ended(prompt),
+            dropped=healed.dropped,
+        )
         for token in ids:
-            if token == self.stepper.eos_id:
-                ended = True
-                break
-            piece, stopped = text.feed(self.tokenizer.piece(token, before=before))
-            before = True
-            if piece:
+            if piece := speller.feed(token):
                 yield piece
-            if stopped:
-                return
-        tail, _ = text.flush(cut=not ended)
-        if tail:
+            if speller.ended:
+                break
+        if tail := speller.flush():
             yield tail
+
+
+def open_ended(prompt: str) -> bool:
+    """Return whether a text ends without white space, so that a word may go on."""
+    return bool(prompt) and not prompt[-1].isspace()
+
+
+class PromptPlan(NamedTuple):
+    """What is known of a prompt's tokens before the model has read it."""
+
+    whole: HealedPrompt  # as the tokenizer has it
+    certain: np.ndarray | None = None  # the tokens before its last word; None: all are certain
+    last: bytes = b""  # the last word
+
+
+def choose_spelling(
+    spellings: Sequence[HealedPrompt], seed: int | None, row: int = 0
+) -> HealedPrompt:
+    """Choose one spelling of a prompt: drawn by its probability or, without a seed, the likeliest."""
+    if seed is None or len(spellings) == 1:
+        return spellings[0]
+    weights = np.exp(np.array([s.log_prob for s in spellings]) - spellings[0].log_prob)
+    rng = np.random.default_rng((seed, row, 1))
+    return spellings[rng.choice(len(spellings), p=weights / weights.sum())]
 
 
 class Draft(NamedTuple):

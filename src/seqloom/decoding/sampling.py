@@ -21,10 +21,8 @@ import numpy as np
 
 from seqloom import progress
 from seqloom.config import MAX_INTEGER, MOST_SEED, Config, option
-from seqloom.decoding.constraints import postpone_end, restrict
+from seqloom.decoding.constraints import postpone_end, restrict, rule_out
 from seqloom.decoding.stepper import Stepper, check_log_probs, prefill, select
-
-NUCLEUS = 256  # tokens that top-p sorts first; few distributions need more
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,15 +60,90 @@ class SamplingConfig(Config):
     )
     seed: int = option(0, "random seed", minimum=0, maximum=MOST_SEED)
 
+
+class Drawing:
+    """How the next tokens of one row are drawn: its options, its random numbers, what it has drawn."""
+
+    __slots__ = ("allowed", "config", "endless", "forbidden", "generator", "position", "seen")
+
+    def __init__(
+        self,
+        config: SamplingConfig,
+        number: int,
+        prompt: np.ndarray,
+        vocab_size: int,
+        *,
+        allowed: np.ndarray | None = None,
+        forbidden: np.ndarray | None = None,
+        endless: bool = False,
+    ) -> None:
+        """Set up a row. `number` seeds its generator together with `seed`; `allowed`: the ids that may
+        come first; `forbidden`: those that are drawn, and with `endless` the end symbol, only where
+        nothing else is possible.
+        """
+        self.config, self.allowed, self.position = config, allowed, 0
+        self.forbidden, self.endless = forbidden, endless
+        self.generator = np.random.default_rng((config.seed, number))
+        self.seen: np.ndarray | None = None
+        if config.repetition_penalty != 1:
+            self.seen = np.zeros(vocab_size, bool)
+            self.seen[np.asarray(prompt, np.int64)] = True
+
+    def reshape(self, log_probs: np.ndarray, eos_id: int) -> np.ndarray:
+        """Return the log-probabilities (1, V) to draw from, before temperature and filters."""
+        if self.forbidden is not None:
+            log_probs = rule_out(log_probs, self.forbidden)
+        if self.position == 0 and self.allowed is not None:
+            log_probs = restrict(log_probs, [self.allowed])
+        if self.endless or self.position < self.config.min_tokens:
+            log_probs = postpone_end(log_probs, eos_id)
+        if self.seen is not None:
+            penalty = self.config.repetition_penalty
+            log_probs = apply_repetition_penalty(log_probs, self.seen[None], penalty)
+        return log_probs
+
     @property
-    def plain(self) -> bool:
-        """Return whether tokens are drawn from the model's own distribution."""
+    def reshapes(self) -> bool:
+        """Return whether `reshape` changes anything at this position."""
         return (
-            self.temperature == 1
-            and self.top_k is None
-            and self.top_p is None
-            and self.repetition_penalty == 1
+            self.endless
+            or self.forbidden is not None
+            or self.seen is not None
+            or self.position < self.config.min_tokens
+            or (self.position == 0 and self.allowed is not None)
         )
+
+
+def draw_next(
+    rows: Sequence[Drawing], log_probs: np.ndarray, eos_id: int, uniforms: np.ndarray | None = None
+) -> np.ndarray:
+    """Draw the next token of each row, int64 (n,), from log-probabilities (n, V), which may be
+    changed; `uniforms`: points of the unit interval instead of random ones.
+    """
+    from seqloom.kernels.sampling import draw_rows
+
+    check_log_probs(log_probs)
+    for at, row in enumerate(rows):
+        if row.reshapes:
+            log_probs[at] = row.reshape(log_probs[at : at + 1], eos_id)[0]
+    if uniforms is None:
+        # a greedy row draws no numbers, as nothing depends on them
+        uniforms = np.array(
+            [row.generator.random() if row.config.temperature else 0 for row in rows]
+        )
+    configs = [row.config for row in rows]
+    ids = draw_rows(
+        np.asarray(log_probs, np.float32),
+        np.array([config.temperature for config in configs], np.float64),
+        np.array([config.top_k or 0 for config in configs], np.int64),
+        np.array([1.0 if config.top_p is None else config.top_p for config in configs], np.float64),
+        uniforms,
+    )
+    for row, token in zip(rows, ids.tolist()):
+        row.position += 1
+        if row.seen is not None:
+            row.seen[token] = True
+    return ids
 
 
 def sample(
@@ -91,26 +164,19 @@ def sample(
     n = len(prompts)
     if n == 0:
         return
-    generators = [
-        np.random.default_rng((config.seed, number))
-        for number in (range(n) if numbers is None else numbers)
+    first_allowed = [None] * n if first_allowed is None else first_allowed
+    if len(first_allowed) != n:
+        raise ValueError(f"first tokens are given for {len(first_allowed)} rows, but there are {n}")
+    drawings = [
+        Drawing(config, number, prompt, stepper.vocab_size, allowed=allowed)
+        for number, prompt, allowed in zip(
+            range(n) if numbers is None else numbers, prompts, first_allowed
+        )
     ]
     rows = np.arange(n)  # the rows that are still open
     state, log_probs = prefill(stepper, prompts)
-    log_probs = restrict(log_probs, first_allowed)
-    seen = _seen(prompts, stepper.vocab_size) if config.repetition_penalty != 1 else None
     for position in range(config.max_tokens):
-        if position < config.min_tokens:
-            log_probs = postpone_end(log_probs, stepper.eos_id)
-        if config.plain:
-            check_log_probs(log_probs)
-        else:
-            log_probs = filter_log_probs(log_probs, config, None if seen is None else seen[rows])
-        ids = (
-            _draw(log_probs, [generators[row] for row in rows])
-            if config.temperature
-            else log_probs.argmax(axis=1)
-        )
+        ids = draw_next([drawings[row] for row in rows.tolist()], log_probs, stepper.eos_id)
         result = np.full(n, -1, np.int64)
         result[rows] = ids
         yield result
@@ -123,8 +189,6 @@ def sample(
                 rows[going_on],
                 ids[going_on],
             )
-        if seen is not None:
-            seen[rows, ids] = True
         state, log_probs = stepper.step(state, ids)
 
 
@@ -187,10 +251,7 @@ def keep_top_k(log_probs: np.ndarray, k: int) -> np.ndarray:
     >>> np.exp(keep_top_k(np.log([[0.2, 0.3, 0.5]]), 2)).round(3).tolist()
     [[0.0, 0.375, 0.625]]
     """
-    ids = top_indices(log_probs, k)
-    top = np.full(log_probs.shape, -np.inf)
-    np.put_along_axis(top, ids, np.take_along_axis(log_probs, ids, axis=1), axis=1)
-    return normalize(top)
+    return _nucleus(log_probs, k, 1.0)
 
 
 def keep_top_p(log_probs: np.ndarray, p: float) -> np.ndarray:
@@ -201,18 +262,19 @@ def keep_top_p(log_probs: np.ndarray, p: float) -> np.ndarray:
     """
     if p >= 1:
         return normalize(log_probs)  # rounding of the sum must not cut the tail
-    probs = np.exp(normalize(log_probs))
-    for width in (NUCLEUS, log_probs.shape[1]):
-        ids = top_indices(log_probs, width)
-        best = np.take_along_axis(probs, ids, axis=1)
-        before = np.cumsum(best, axis=1) - best  # the total probability of all likelier tokens
-        if (before[:, -1] >= p).all():
-            break
-    nucleus = np.take_along_axis(log_probs, ids, axis=1)
-    nucleus[:, 1:][before[:, 1:] >= p] = -np.inf
+    return _nucleus(log_probs, 0, p)
+
+
+def _nucleus(log_probs: np.ndarray, top_k: int, top_p: float) -> np.ndarray:
+    """Return the distribution over what remains of each row; a row of zeros (-inf) stays as it is."""
+    from seqloom.kernels.sampling import nucleus
+
     result = np.full(log_probs.shape, -np.inf)
-    np.put_along_axis(result, ids, nucleus, axis=1)
-    return normalize(result)
+    for row in np.flatnonzero(np.isfinite(log_probs.max(axis=1))).tolist():
+        ids, probs = nucleus(log_probs[row], 1.0, top_k, top_p)
+        with np.errstate(divide="ignore"):
+            result[row, ids] = np.log(probs)
+    return result
 
 
 def top_indices(values: np.ndarray, k: int) -> np.ndarray:
@@ -222,42 +284,12 @@ def top_indices(values: np.ndarray, k: int) -> np.ndarray:
     >>> top_indices(np.array([[1.0, 3.0, 3.0, 2.0, 2.0]]), 3)
     array([[1, 2, 3]])
     """
-    n, width = values.shape
-    k = min(k, width)
-    kth = np.partition(values, width - k, axis=1)[:, width - k, None]
-    indices = np.empty((n, k), np.int64)
-    for row in range(n):
-        above = np.flatnonzero(values[row] > kth[row])
-        equal = np.flatnonzero(values[row] == kth[row])[: k - len(above)]
-        indices[row] = np.append(above, equal)
-    order = np.argsort(-np.take_along_axis(values, indices, axis=1), axis=1, kind="stable")
-    return np.take_along_axis(indices, order, axis=1)
+    from seqloom.kernels.sampling import largest
 
-
-def _draw(log_probs: np.ndarray, generators: list[np.random.Generator]) -> np.ndarray:
-    """Draw one token per row by inverting the cumulative distribution; a token of probability zero
-    is never drawn.
-    """
-    if log_probs.dtype == np.float32:  # the model's own, unfiltered
-        from seqloom.kernels.sampling import draw
-
-        return np.array(
-            [draw(row, generator.random()) for row, generator in zip(log_probs, generators)],
-            np.int64,
-        )
-    cumulative = np.cumsum(np.exp(log_probs), axis=1, dtype=np.float64)
-    # below the total
-    points = [row[-1] * generator.random() for row, generator in zip(cumulative, generators)]
-    return np.array(
-        [np.searchsorted(row, point, side="right") for row, point in zip(cumulative, points)]
-    )
-
-
-def _seen(prompts: Sequence[np.ndarray], vocab_size: int) -> np.ndarray:
-    seen = np.zeros((len(prompts), vocab_size), bool)
-    for row, prompt in enumerate(prompts):
-        seen[row, np.asarray(prompt, np.int64)] = True
-    return seen
+    indices = np.empty((len(values), min(k, values.shape[1])), np.int64)
+    for row, row_values in enumerate(values):
+        indices[row] = largest(row_values, k)
+    return indices
 
 
 LOOP_TOKENS, LOOP_TIMES, LONGEST_LOOP = 40, 4, 100

@@ -4,6 +4,8 @@ dropout.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numba import njit
 
@@ -99,11 +101,92 @@ def fill_paths(parents, turns, leaves, ends, nodes, labels):
     return n
 
 
+# ---- tokens, from a model's log-probabilities
+
+NUCLEUS = 256  # tokens that top-p sorts first; few distributions need more
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _worse(values, a, b):
+    """Return whether token a goes before b is given up: it is less likely or, of equal ones, comes later."""
+    return values[a] < values[b] or (values[a] == values[b] and a > b)
+
+
+@njit(nogil=True, cache=True)
+def _sink(heap, values, at, end):
+    """Move an entry of a heap down to where both below it are better; the worst token is at the top."""
+    while 2 * at + 1 < end:
+        below = 2 * at + 1
+        if below + 1 < end and _worse(values, heap[below + 1], heap[below]):
+            below += 1
+        if not _worse(values, heap[below], heap[at]):
+            return
+        heap[at], heap[below] = heap[below], heap[at]
+        at = below
+
+
+@njit(nogil=True, cache=True)
+def largest(values, k):
+    """Return the indices of the k largest of values (V,), the largest first, of equal ones the lowest."""
+    heap = np.arange(min(k, len(values)))
+    k = len(heap)
+    for at in range(k // 2 - 1, -1, -1):
+        _sink(heap, values, at, k)
+    for token in range(k, len(values)):
+        if values[token] > values[heap[0]]:
+            heap[0] = token
+            _sink(heap, values, 0, k)
+    for end in range(k - 1, 0, -1):
+        heap[0], heap[end] = heap[end], heap[0]
+        _sink(heap, values, 0, end)
+    return heap
+
+
 @njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
-def draw(log_probs, uniform):
-    """Return one token from log-probabilities (V,) that sum to one,
-    by inverting the cumulative distribution at `uniform`.
+def _mass_below(values, threshold, top, coldness):
+    """Sum the weights of all values below a threshold."""
+    total = np.float32(0.0)
+    for j in range(len(values)):
+        weight = exp((np.float32(values[j]) - top) * coldness)
+        total += weight if values[j] < threshold else np.float32(0.0)
+    return total
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def nucleus(log_probs, temperature, top_k, top_p):
+    """Return the tokens that remain of log-probabilities (V,), likeliest first, and their
+    probabilities: after a temperature above zero, the top_k likeliest (0: all), and of these the
+    smallest set with a total of at least top_p.
     """
+    size = len(log_probs)
+    width = min(top_k, size) if top_k else min(NUCLEUS, size)
+    while True:
+        ids = largest(log_probs, width)
+        top = log_probs[ids[0]]
+        weights = np.empty(width, np.float64)
+        total = 0.0
+        for i in range(width):
+            weights[i] = math.exp((np.float64(log_probs[ids[i]]) - top) / temperature)
+            total += weights[i]
+        if not top_k and width < size:
+            last = log_probs[ids[-1]]
+            ties = -np.sum(log_probs[ids] == last)
+            for j in range(size):
+                ties += log_probs[j] == last
+            total += ties * weights[-1]
+            total += _mass_below(log_probs, last, np.float32(top), np.float32(1 / temperature))
+        kept, mass = 0, 0.0
+        while kept < width and (kept == 0 or mass < top_p * total or top_p >= 1):
+            mass += weights[kept]
+            kept += 1
+        if mass >= top_p * total or width == size or top_k:
+            return ids[:kept], weights[:kept] / mass
+        width = min(16 * width, size)
+
+
+@njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
+def _draw_any(log_probs, top, coldness, uniform):
+    """Return one token by inverting the cumulative distribution at `uniform`, all tokens in order."""
     block = 256
     probs = np.empty(len(log_probs), np.float32)
     blocks = np.empty(len(probs) // block + 1, np.float64)
@@ -111,7 +194,8 @@ def draw(log_probs, uniform):
     for b in range(len(blocks)):
         part = np.float32(0.0)
         for j in range(b * block, min(b * block + block, len(probs))):
-            probs[j] = exp(log_probs[j]) if log_probs[j] > np.float32(-87.0) else np.float32(0.0)
+            x = (log_probs[j] - top) * coldness
+            probs[j] = exp(x) if x > np.float32(-87.0) else np.float32(0.0)
             part += probs[j]
         blocks[b] = part
         total += part
@@ -130,6 +214,39 @@ def draw(log_probs, uniform):
     if last < 0:  # past the end by rounding
         last = np.argmax(probs)
     return last
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def draw(log_probs, temperature, top_k, top_p, uniform):
+    """Return one token from log-probabilities (V,): at temperature 0 the likeliest, else of those that
+    `nucleus` keeps (0 and 1: all) the one at `uniform` of their cumulative distribution.
+    """
+    if temperature == 0:
+        return np.argmax(log_probs)
+    if not top_k and top_p >= 1:
+        if temperature == 1:
+            return _draw_any(log_probs, np.float32(0.0), np.float32(1.0), uniform)
+        coldness = np.float32(min(1 / temperature, 1e30))
+        return _draw_any(log_probs, log_probs.max(), coldness, uniform)
+    ids, probs = nucleus(log_probs, temperature, top_k, top_p)
+    remaining = uniform
+    for i in range(len(ids) - 1):
+        remaining -= probs[i]
+        if remaining < 0:
+            return ids[i]
+    last = len(ids) - 1
+    while last > 0 and probs[last] == 0:
+        last -= 1
+    return ids[last]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def draw_rows(log_probs, temperatures, top_ks, top_ps, uniforms):
+    """Return one token of each row (n, V), drawn as `draw` does with the row's own options."""
+    ids = np.empty(len(log_probs), np.int64)
+    for row in range(len(ids)):
+        ids[row] = draw(log_probs[row], temperatures[row], top_ks[row], top_ps[row], uniforms[row])
+    return ids
 
 
 # ---- dropout: the mask is a function of a seed, computed again in the backward pass instead of stored

@@ -250,6 +250,17 @@ class GPTStepper(Starting):
         features = self.network.features(ids, cache, np.ones(len(ids), np.int64), trace)
         return GPTState(cache, features), self.output.log_probs(features)
 
+    def read_on(self, state: Any, parts: Sequence[np.ndarray]) -> tuple[Any, np.ndarray]:
+        """Append to each row some tokens, at least one; return the new state and what follows the last
+        ones, (n, V), in one pass. The window of a row must have room for more than one token.
+        """
+        state = self._with_room(state)
+        counts = np.array([len(part) for part in parts], np.int64)
+        cache = self.network.pages.extend(state.cache, parts)
+        hidden = self.network.features(np.concatenate(parts), cache, counts)
+        features = hidden[np.cumsum(counts) - 1]
+        return GPTState(cache, features), self.output.log_probs(features)
+
     def branch(self, state: Any) -> Any:
         """Return the state itself: a step leaves it valid."""
         return state

@@ -1,0 +1,1 @@
+"""A server of saved models: continuous batching, OpenAI's requests, and one request for each of our verbs."""

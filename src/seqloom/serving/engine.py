@@ -1,0 +1,540 @@
+"""Continuous batching: one thread draws the next token of all requests to a language model together.
+
+Requests join and leave between steps. Every row has its own options and random numbers, and the
+numbers of a row do not depend on the rows beside it, so a request gets the text that it would get
+alone, to the bit. Rows that still read their prompt take part: where a Stepper can take in several
+tokens of a row at once (`read_on`), a piece of the prompt at a time, so that a long prompt does not
+hold up the others; else token by token, as drawn ones.
+
+How llama.cpp's server, TGI and vLLM (Kwon et al. 2023) schedule was the example: running rows come
+first, then prompts up to a number of tokens, in the order of their arrival.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from seqloom.decoding.constraints import HealedPrompt, rule_out
+from seqloom.decoding.generation import Generator, PromptPlan, choose_spelling, open_ended
+from seqloom.decoding.sampling import Drawing, SamplingConfig, draw_next, top_indices
+from seqloom.decoding.spelling import Speller
+from seqloom.decoding.stepper import State, check_log_probs, extend, join, select
+from seqloom.errors import ModelError, SeqloomError
+
+PROMPT_TOKENS = 128  # of prompts that are read in one turn, beside the tokens of running rows
+SCORED_TOKENS = (
+    64  # of a prompt whose log-probabilities are wanted, which takes a row of V for each
+)
+
+
+class Full(Exception):
+    """As many requests wait as may."""
+
+
+class TokenScore(NamedTuple):
+    """A token of the answer, or of a prompt that is repeated, and what the model thought of it."""
+
+    token: int
+    log_prob: float | None  # None: of the first token of a prompt
+    top: list[tuple[int, float]]  # the likeliest tokens at its place
+
+
+class Event(NamedTuple):
+    """What happened to one text of a request."""
+
+    number: int  # of the text, of the n that were asked for
+    text: str
+    scores: list[TokenScore]
+    finish: str | None  # "stop", "length", or None while it goes on
+
+
+@dataclass(eq=False)
+class Request:
+    """What is to be written, and what has been."""
+
+    prompt: str | np.ndarray  # a text, or token ids
+    config: SamplingConfig
+    notify: Callable[[Request], None]  # called in the decoding thread when there are new `events`
+    n: int = 1
+    write: bool = True  # false: the prompt is only read
+    stop: Sequence[str] = ()
+    top: int | None = None  # log-probabilities are wanted, with those of so many likeliest tokens
+    echo: bool = False  # also of the prompt
+    ends: frozenset[int] = frozenset()  # tokens that end an answer besides `</s>`
+    streamed: bool = False  # `notify` for every piece, not only at the end
+    deadline: float = float("inf")  # by the engine's clock
+    cancelled: bool = False  # by whoever asked
+    error: Exception | None = None
+    events: deque[Event] = field(default_factory=deque)
+    open: int = 0  # texts that are not finished
+    prompt_tokens: int = 0
+    drawn_tokens: int = 0
+    arrived: float = 0.0
+    first_drawn: float | None = None  # when the first token was drawn
+
+    @property
+    def done(self) -> bool:
+        """Return whether nothing more will happen."""
+        return self.error is not None or self.open == 0
+
+
+class Row:
+    """One sequence: tokens that it has yet to read, and how it goes on after them."""
+
+    def __init__(self, request: Request, pending: np.ndarray) -> None:
+        self.request, self.pending = request, pending
+        self.plan: PromptPlan | None = None  # of a prompt whose last word is still to be spelled
+        self.units: deque[np.ndarray] = deque()  # further lines of a prompt, each a new sequence
+        self.whole = pending  # all tokens of the prompt
+        self.drawing: Drawing | None = None  # None while the prompt is read
+        self.speller: Speller | None = None
+        self.index = 0
+        self.scores: list[TokenScore] = []
+        self.first = True  # no token was read
+        self.over = False  # all is written
+
+    @property
+    def scored(self) -> bool:
+        """Return whether the log-probabilities of the prompt are wanted; then it is read as it is."""
+        return self.request.echo and self.request.top is not None
+
+
+class Engine:
+    """The decoding thread of one language model."""
+
+    def __init__(
+        self,
+        generator: Generator,
+        *,
+        max_rows: int,
+        max_waiting: int,
+        context: int | None = None,
+        fresh_lines: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Start the thread. `context`: how many tokens back the model can see, where a prompt may be
+        cut to them; `fresh_lines`: every line begins anew.
+        """
+        self.generator, self.stepper = generator, generator.whole
+        self.max_rows, self.max_waiting = max_rows, max_waiting
+        self.context, self.fresh_lines, self.clock = context, fresh_lines, clock
+        self.eos_id = self.stepper.eos_id
+        self._read_on = getattr(self.stepper, "read_on", None)
+        self._extends = hasattr(self.stepper, "extend")
+        self._wake = threading.Condition()
+        self._waiting: deque[Request] = deque()
+        self._stopping = False
+        self._rows: list[Row] = []
+        self._state: State = None
+        self._log_probs = np.empty((0, self.stepper.vocab_size), np.float32)
+        self._scoring: deque[tuple[Row, State, np.ndarray]] = deque()
+        self._thread = threading.Thread(target=self._run, name="decoding", daemon=True)
+        self._thread.start()
+
+    # ---- for other threads
+
+    def submit(self, request: Request) -> None:
+        """Put a request into the queue; raise Full where there is no room."""
+        request.open, request.arrived = request.n, self.clock()
+        with self._wake:
+            if self._stopping:
+                raise ModelError("this model is being taken out of service")
+            if self.waiting_rows + request.n > self.max_waiting and self._waiting:
+                raise Full
+            self._waiting.append(request)
+            self._wake.notify()
+
+    def cancel(self, request: Request) -> None:
+        """Drop a request whose client has left, before the next step."""
+        request.cancelled = True
+
+    def close(self) -> None:
+        """Take no more requests; the thread ends when all are answered."""
+        with self._wake:
+            self._stopping = True
+            self._wake.notify()
+
+    def end_all(self) -> None:
+        """End all texts as they are."""
+        with self._wake:
+            for request in self._waiting:
+                request.deadline = -1.0
+        for row in list(self._rows):
+            row.request.deadline = -1.0
+
+    def join(self, timeout: float | None = None) -> None:
+        """Wait until the thread has ended."""
+        self._thread.join(timeout)
+
+    @property
+    def waiting_rows(self) -> int:
+        """Return the number of texts that wait."""
+        return sum(request.n for request in self._waiting)
+
+    @property
+    def running_rows(self) -> int:
+        """Return the number of texts that are read or written now."""
+        return len(self._rows) + len(self._scoring)
+
+    # ---- the decoding thread
+
+    def _run(self) -> None:
+        while True:
+            with self._wake:
+                while not (self._waiting or self._rows or self._scoring or self._stopping):
+                    self._wake.wait()
+                if self._stopping and not (self._waiting or self._rows or self._scoring):
+                    return
+                new = self._admit()
+            try:
+                self._turn(new)
+            except Exception as error:  # whatever a model does, the thread lives on
+                requests = {id(row.request): row.request for row in [*self._rows, *new]}
+                requests |= {id(row.request): row.request for row, _, _ in self._scoring}
+                self._rows, self._state = [], None
+                self._log_probs = self._log_probs[:0]
+                self._scoring.clear()
+                for request in requests.values():
+                    self._fail(request, error)
+
+    def _admit(self) -> list[Row]:
+        """Take requests from the queue while there is room; each begins as one row."""
+        new: list[Row] = []
+        n_rows = self.running_rows
+        while self._waiting:
+            request = self._waiting[0]
+            if not request.cancelled and n_rows and n_rows + request.n > self.max_rows:
+                break
+            self._waiting.popleft()
+            if not request.cancelled:
+                n_rows += request.n
+                new.append(Row(request, np.empty(0, np.int64)))
+        return new
+
+    def _turn(self, new: list[Row]) -> None:
+        self._drop_departed()
+        ready_rows: list[Row] = []
+        for row in new:
+            try:
+                self._prepare(row)
+            except SeqloomError as error:
+                self._fail(row.request, error)
+                continue
+            ready_rows.append(row)
+        self._join_new(ready_rows)
+        self._score_piece()
+        self._finish_prompts()
+        self._draw()
+        self._step()
+
+    def _prepare(self, row: Row) -> None:
+        """Find the tokens of a prompt."""
+        request, generator = row.request, self.generator
+        if isinstance(request.prompt, str):
+            if row.scored:
+                ids = generator.tokenizer.encode(request.prompt, newline_ends=generator.by_line)
+            else:
+                row.plan = generator.plan(generator.last_line(request.prompt))
+                ids = row.plan.whole.ids if row.plan.certain is None else row.plan.certain
+            request.prompt_tokens = len(ids) if row.plan is None else len(row.plan.whole.ids)
+        else:
+            ids = request.prompt
+            request.prompt_tokens = len(ids)
+        row.whole = ids = np.asarray(ids, np.int64)
+        if len(ids) and ids[0] == self.eos_id and not isinstance(request.prompt, str):
+            # a sequence begins as if `</s>` had been read
+            if row.scored:
+                row.scores.append(TokenScore(self.eos_id, None, []))
+                row.first = False
+            ids = ids[1:]
+        if self.fresh_lines:
+            *before, ids = np.split(ids, np.flatnonzero(ids == self.eos_id) + 1)
+            if row.scored:
+                row.units.extend([*before[1:], ids] if before else ())
+                ids = before[0] if before else ids
+        if self.context is not None and not row.scored:
+            ids = ids[max(len(ids) - self.context, 0) :]
+        row.pending = ids
+
+    def _join_new(self, new: list[Row]) -> None:
+        """Begin sequences."""
+        in_batch = []
+        for row in new:
+            if row.scored and self._extends:
+                state, log_probs = self.stepper.start(1)
+                self._scoring.append((row, state, log_probs))
+            else:
+                in_batch.append(row)
+        if in_batch:
+            self._add(in_batch, *self.stepper.start(len(in_batch)))
+
+    def _add(self, rows: list[Row], state: State, log_probs: np.ndarray) -> None:
+        if self._rows:
+            state = join([self._state, state])
+            log_probs = np.concatenate([self._log_probs, log_probs])
+        self._rows, self._state, self._log_probs = [*self._rows, *rows], state, log_probs
+
+    def _keep(self, kept: list[int]) -> None:
+        """Drop all rows but these."""
+        if len(kept) == len(self._rows):
+            return
+        if not kept:
+            self._rows, self._state, self._log_probs = [], None, self._log_probs[:0]
+            return
+        at = np.array(kept, np.int64)
+        self._rows = [self._rows[i] for i in kept]
+        self._state, self._log_probs = select(self._state, at), self._log_probs[at]
+
+    def _drop_departed(self) -> None:
+        now = self.clock()
+        late = {id(row.request): row.request for row in self._rows if row.request.deadline < now}
+        for request in late.values():
+            for row in [row for row in self._rows if row.request is request]:
+                if row.drawing is not None:
+                    self._finish(row, "length")
+                else:
+                    self._fail(request, TimeoutError("the request took too long"))
+        gone = [row.request.cancelled or row.request.done for row in self._rows]
+        if any(gone):
+            self._keep([i for i, left in enumerate(gone) if not left])
+        self._scoring = deque(
+            item
+            for item in self._scoring
+            if not (item[0].request.cancelled or item[0].request.done)
+        )
+
+    def _score_piece(self) -> None:
+        """Read on in the oldest prompt of which log-probabilities are wanted, in one pass over several
+        tokens.
+        """
+        if not self._scoring:
+            return
+        row, state, log_probs = self._scoring.popleft()
+        if len(row.pending):
+            piece = row.pending[:SCORED_TOKENS]
+            states, after = extend(self.stepper, state, piece[None])
+            taken = len(states)
+            before = np.concatenate([log_probs, after[0, : taken - 1]])
+            for token, row_log_probs in zip(piece[:taken].tolist(), before):
+                self._note(row, token, row_log_probs)
+            row.pending = row.pending[taken:]
+            state, log_probs = states[-1], after[0, -1:]
+        if not len(row.pending) and row.units:
+            row.pending = row.units.popleft()
+            state, log_probs = self.stepper.start(1)
+        if len(row.pending):
+            self._scoring.append((row, state, log_probs))
+        else:
+            self._add([row], state, log_probs)
+
+    def _note(self, row: Row, token: int, log_probs: np.ndarray) -> None:
+        """Note what the model thought of a token, (V,), if that is wanted."""
+        if row.request.top is None:
+            return
+        if row.first and row.drawing is None:
+            row.scores.append(TokenScore(token, None, []))
+        else:
+            best = (
+                top_indices(log_probs[None], row.request.top)[0].tolist() if row.request.top else []
+            )
+            top = [(other, float(log_probs[other])) for other in best]
+            row.scores.append(TokenScore(token, float(log_probs[token]), top))
+        row.first = False
+
+    def _finish_prompts(self) -> None:
+        """Let rows whose prompt is read begin to write: as many of each as are wanted."""
+        read = [
+            i for i, row in enumerate(self._rows) if row.drawing is None and not len(row.pending)
+        ]
+        if not read:
+            return
+        kept: list[int] = []
+        rows: list[Row] = []
+        for i, row in enumerate(self._rows):
+            if i not in read:
+                kept.append(i)
+                rows.append(row)
+            elif not row.request.write:
+                for index in range(row.request.n):
+                    self._emit(row, index, "", "length")
+            else:
+                try:
+                    writers = self._writers(row, i)
+                except SeqloomError as error:
+                    self._fail(row.request, error)
+                    continue
+                kept.extend([i] * len(writers))
+                rows.extend(writers)
+        if not kept:
+            self._keep([])
+            return
+        at = np.array(kept, np.int64)
+        self._state, self._log_probs, self._rows = (
+            select(self._state, at),
+            self._log_probs[at],
+            rows,
+        )
+
+    def _writers(self, row: Row, at: int) -> list[Row]:
+        """Return the rows that write after a prompt, each with its spelling of the last word."""
+        request, generator, plan = row.request, self.generator, row.plan
+        forbidden = self.generator.never
+        if request.ends:
+            forbidden = np.array([t for t in forbidden.tolist() if t not in request.ends], np.int64)
+        spellings = None
+        if plan is not None:
+            read = None
+            if plan.certain is not None:
+                log_probs = self._log_probs[at : at + 1].copy()
+                if len(generator.never):
+                    rule_out(log_probs, generator.never)
+                read = select(self._state, np.array([at])), log_probs
+            spellings = generator.heal("", plan, read)
+        seed = None if request.config.temperature == 0 else request.config.seed
+        ends = {self.eos_id, *request.ends}
+        if isinstance(request.prompt, str):
+            before = open_ended(request.prompt)
+        else:
+            before = open_ended(generator.tokenizer.decode(row.whole[-1:]))
+        writers = []
+        for index in range(request.n):
+            writer = Row(request, np.empty(0, np.int64))
+            writer.index, writer.first = index, False
+            writer.scores = list(row.scores)
+            chosen = HealedPrompt(row.whole)
+            if spellings is not None and plan is not None:
+                chosen = choose_spelling(spellings, seed, index)
+                if plan.certain is not None:
+                    writer.pending = chosen.ids[len(plan.certain) :]
+            writer.speller = Speller(
+                generator.tokenizer, request.stop, ends, before=before, dropped=chosen.dropped
+            )
+            writer.drawing = Drawing(
+                request.config,
+                index,
+                chosen.ids,
+                self.stepper.vocab_size,
+                allowed=chosen.allowed,
+                forbidden=forbidden if len(forbidden) else None,
+                endless=generator.endless and not request.config.allow_eos,
+            )
+            writers.append(writer)
+        return writers
+
+    def _draw(self) -> None:
+        """Draw the next token of every row that has read all it has to."""
+        ready = [
+            i
+            for i, row in enumerate(self._rows)
+            if row.drawing is not None and not len(row.pending)
+        ]
+        if not ready:
+            return
+        everyone = len(ready) == len(self._rows)
+        log_probs = self._log_probs if everyone else self._log_probs[np.array(ready, np.int64)]
+        try:
+            check_log_probs(log_probs)
+        except ModelError:
+            ready = self._without_broken(ready, log_probs)
+            if not ready:
+                return
+            log_probs = self._log_probs[np.array(ready, np.int64)]
+        rows = [self._rows[i] for i in ready]
+        raw = {i: log_probs[i].copy() for i, row in enumerate(rows) if row.request.top is not None}
+        drawings = [row.drawing for row in rows if row.drawing is not None]
+        ids = draw_next(drawings, log_probs, self.eos_id).tolist()
+        now = self.clock()
+        for i, (row, token) in enumerate(zip(rows, ids)):
+            if i in raw:
+                self._note(row, token, raw[i])
+            self._take(row, token, now)
+        if any(row.over for row in rows):
+            self._keep([i for i, row in enumerate(self._rows) if not row.over])
+
+    def _without_broken(self, ready: list[int], log_probs: np.ndarray) -> list[int]:
+        """Fail the requests from whose log-probabilities nothing can be drawn; return the other rows."""
+        fine = []
+        for i, row_log_probs in zip(ready, log_probs):
+            try:
+                check_log_probs(row_log_probs[None])
+                fine.append(self._rows[i])
+            except ModelError as error:
+                self._fail(self._rows[i].request, error)
+        self._keep([i for i, row in enumerate(self._rows) if not row.request.done])
+        return [i for i, row in enumerate(self._rows) if row in fine]
+
+    def _take(self, row: Row, token: int, now: float) -> None:
+        """Add a drawn token to the text of a row."""
+        request, speller, drawing = row.request, row.speller, row.drawing
+        assert speller is not None
+        assert drawing is not None
+        request.drawn_tokens += 1
+        if request.first_drawn is None:
+            request.first_drawn = now
+        piece = speller.feed(token)
+        if speller.ended or drawing.position == request.config.max_tokens:
+            self._finish(row, "stop" if speller.ended else "length", piece)
+            return
+        row.pending = np.array([token], np.int64)
+        if piece or (row.scores and request.streamed):
+            self._emit(row, row.index, piece, None)
+
+    def _finish(self, row: Row, reason: str, piece: str = "") -> None:
+        assert row.speller is not None
+        tail = row.speller.flush()
+        if reason == "length" and row.speller.ended:
+            reason = "stop"
+        row.drawing = None
+        row.pending = np.empty(0, np.int64)
+        row.over = True
+        self._emit(row, row.index, piece + tail, reason)
+
+    def _emit(self, row: Row, index: int, text: str, finish: str | None) -> None:
+        request = row.request
+        request.events.append(Event(index, text, list(row.scores), finish))
+        row.scores = []
+        if finish is not None:
+            request.open -= 1
+        if request.done or request.streamed:
+            request.notify(request)
+
+    def _fail(self, request: Request, error: Exception) -> None:
+        if not request.done:
+            request.error = error
+            request.notify(request)
+
+    def _step(self) -> None:
+        """Read the next tokens of all rows: a drawn one each, and pieces of prompts."""
+        rows = self._rows
+        if not rows:
+            return
+        parts: list[np.ndarray] = []
+        left = PROMPT_TOKENS
+        for row in rows:
+            size = 1
+            if row.drawing is None and self._read_on is not None:
+                size = max(min(len(row.pending), left), 1)
+                left -= size
+            parts.append(row.pending[:size])
+        for i, (row, part) in enumerate(zip(rows, parts)):
+            if row.drawing is None and row.scored:
+                self._note(row, int(part[0]), self._log_probs[i])
+            row.pending = row.pending[len(part) :]
+        if self._read_on is not None and any(len(part) > 1 for part in parts):
+            self._state, self._log_probs = self._read_on(self._state, parts)
+        else:
+            ids = np.array([part[0] for part in parts], np.int64)
+            self._state, self._log_probs = self.stepper.step(self._state, ids)
+        again = [row for row in rows if row.units and not len(row.pending)]
+        if again:  # their next line begins anew
+            self._keep([i for i, row in enumerate(rows) if row not in again])
+            for row in again:
+                row.pending = row.units.popleft()
+            self._add(again, *self.stepper.start(len(again)))
