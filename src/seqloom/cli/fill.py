@@ -10,6 +10,7 @@ import click
 from seqloom.cli.options import common, emit, stdin_arrivals
 from seqloom.config import MAX_INTEGER
 from seqloom.tasks import open_model
+from seqloom.tasks.masked import fill_record
 
 if TYPE_CHECKING:
     from seqloom.contracts.masked import Fill
@@ -63,15 +64,7 @@ def _show(text: str, fills: list[Fill], as_json: bool) -> None:
         emit(
             {
                 "text": text,
-                "fills": [
-                    {
-                        "text": fill.text,
-                        "tokens": list(fill.tokens),
-                        "probability": math.exp(fill.score),
-                        "score": fill.score,
-                    }
-                    for fill in fills
-                ],
+                "fills": [fill_record(fill) for fill in fills],
             }
         )
         return

@@ -34,6 +34,7 @@ LAST = {
     "tokenize": "Train or apply a tokenizer.",
     "data": "Known datasets, and what a text is like.",
     "convert": "ARPA, word vectors, published weights to a model and back.",
+    "serve": "Answer requests over HTTP with saved models.",
     "models": "List the models that can be fitted.",
     "info": "What a saved model is and how it was made.",
 }

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -292,23 +293,35 @@ def top_indices(values: np.ndarray, k: int) -> np.ndarray:
     return indices
 
 
+# Defaults of an answer: small models wander at the temperature 1 of `generate`, and repeat themselves at 0.
+ANSWER: dict[str, Any] = {"max_tokens": 500, "temperature": 0.2, "repetition_penalty": 1.1}
+
 LOOP_TOKENS, LOOP_TIMES, LONGEST_LOOP = 40, 4, 100
 
 
-def until_loop(tokens: Iterator[int]) -> Iterator[int]:
-    """Yield tokens until the last ones only repeat themselves, and say so: the same 1 to LONGEST_LOOP
-    tokens at least LOOP_TIMES, LOOP_TOKENS in all.
+def repeats(drawn: Sequence[int]) -> bool:
+    """Return whether the last tokens only repeat themselves: the same 1 to LONGEST_LOOP tokens at least
+    LOOP_TIMES, LOOP_TOKENS in all.
     """
+    for period in range(1, min(LONGEST_LOOP, len(drawn) // LOOP_TIMES) + 1):
+        size = period * max(LOOP_TIMES, -(-LOOP_TOKENS // period))
+        # most tokens differ from the one a period before, and nothing more needs to be looked at
+        if len(drawn) >= size and drawn[-1] == drawn[-1 - period]:
+            tail = drawn[-size:]
+            if tail[period:] == tail[:-period]:
+                return True
+    return False
+
+
+def until_loop(tokens: Iterator[int]) -> Iterator[int]:
+    """Yield tokens until the last ones only repeat themselves, and say so."""
     drawn: list[int] = []
     for token in tokens:
         yield token
         drawn.append(token)
-        for period in range(1, min(LONGEST_LOOP, len(drawn) // LOOP_TIMES) + 1):
-            size = period * max(LOOP_TIMES, -(-LOOP_TOKENS // period))
-            tail = drawn[-size:]
-            if len(tail) == size and tail[period:] == tail[:-period]:
-                progress.say(
-                    f"the answer was cut off after {len(drawn):,} tokens: it only repeated itself; a higher "
-                    f"repetition penalty, another temperature or another question may help"
-                )
-                return
+        if repeats(drawn):
+            progress.say(
+                f"the answer was cut off after {len(drawn):,} tokens: it only repeated itself; a higher "
+                f"repetition penalty, another temperature or another question may help"
+            )
+            return

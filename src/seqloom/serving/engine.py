@@ -15,95 +15,22 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from collections.abc import Callable
 
 import numpy as np
 
 from seqloom.decoding.constraints import HealedPrompt, rule_out
-from seqloom.decoding.generation import Generator, PromptPlan, choose_spelling, open_ended
-from seqloom.decoding.sampling import Drawing, SamplingConfig, draw_next, top_indices
+from seqloom.decoding.generation import Generator, choose_spelling, open_ended
+from seqloom.decoding.sampling import Drawing, draw_next, repeats, top_indices
 from seqloom.decoding.spelling import Speller
 from seqloom.decoding.stepper import State, check_log_probs, extend, join, select
-from seqloom.errors import ModelError, SeqloomError
+from seqloom.errors import ConfigError, ModelError, SeqloomError
+from seqloom.serving.requests import Event, Full, Request, Row, TokenScore
 
 PROMPT_TOKENS = 128  # of prompts that are read in one turn, beside the tokens of running rows
 SCORED_TOKENS = (
     64  # of a prompt whose log-probabilities are wanted, which takes a row of V for each
 )
-
-
-class Full(Exception):
-    """As many requests wait as may."""
-
-
-class TokenScore(NamedTuple):
-    """A token of the answer, or of a prompt that is repeated, and what the model thought of it."""
-
-    token: int
-    log_prob: float | None  # None: of the first token of a prompt
-    top: list[tuple[int, float]]  # the likeliest tokens at its place
-
-
-class Event(NamedTuple):
-    """What happened to one text of a request."""
-
-    number: int  # of the text, of the n that were asked for
-    text: str
-    scores: list[TokenScore]
-    finish: str | None  # "stop", "length", or None while it goes on
-
-
-@dataclass(eq=False)
-class Request:
-    """What is to be written, and what has been."""
-
-    prompt: str | np.ndarray  # a text, or token ids
-    config: SamplingConfig
-    notify: Callable[[Request], None]  # called in the decoding thread when there are new `events`
-    n: int = 1
-    write: bool = True  # false: the prompt is only read
-    stop: Sequence[str] = ()
-    top: int | None = None  # log-probabilities are wanted, with those of so many likeliest tokens
-    echo: bool = False  # also of the prompt
-    ends: frozenset[int] = frozenset()  # tokens that end an answer besides `</s>`
-    streamed: bool = False  # `notify` for every piece, not only at the end
-    deadline: float = float("inf")  # by the engine's clock
-    cancelled: bool = False  # by whoever asked
-    error: Exception | None = None
-    events: deque[Event] = field(default_factory=deque)
-    open: int = 0  # texts that are not finished
-    prompt_tokens: int = 0
-    drawn_tokens: int = 0
-    arrived: float = 0.0
-    first_drawn: float | None = None  # when the first token was drawn
-
-    @property
-    def done(self) -> bool:
-        """Return whether nothing more will happen."""
-        return self.error is not None or self.open == 0
-
-
-class Row:
-    """One sequence: tokens that it has yet to read, and how it goes on after them."""
-
-    def __init__(self, request: Request, pending: np.ndarray) -> None:
-        self.request, self.pending = request, pending
-        self.plan: PromptPlan | None = None  # of a prompt whose last word is still to be spelled
-        self.units: deque[np.ndarray] = deque()  # further lines of a prompt, each a new sequence
-        self.whole = pending  # all tokens of the prompt
-        self.drawing: Drawing | None = None  # None while the prompt is read
-        self.speller: Speller | None = None
-        self.index = 0
-        self.scores: list[TokenScore] = []
-        self.first = True  # no token was read
-        self.over = False  # all is written
-
-    @property
-    def scored(self) -> bool:
-        """Return whether the log-probabilities of the prompt are wanted; then it is read as it is."""
-        return self.request.echo and self.request.top is not None
 
 
 class Engine:
@@ -116,15 +43,17 @@ class Engine:
         max_rows: int,
         max_waiting: int,
         context: int | None = None,
+        limit: int | None = None,
         fresh_lines: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Start the thread. `context`: how many tokens back the model can see, where a prompt may be
-        cut to them; `fresh_lines`: every line begins anew.
+        cut to them; `limit`: tokens that fit into its window; `fresh_lines`: every line begins anew.
         """
         self.generator, self.stepper = generator, generator.whole
         self.max_rows, self.max_waiting = max_rows, max_waiting
-        self.context, self.fresh_lines, self.clock = context, fresh_lines, clock
+        self.context, self.limit, self.fresh_lines = context, limit, fresh_lines
+        self.clock = clock
         self.eos_id = self.stepper.eos_id
         self._read_on = getattr(self.stepper, "read_on", None)
         self._extends = hasattr(self.stepper, "extend")
@@ -142,6 +71,8 @@ class Engine:
 
     def submit(self, request: Request) -> None:
         """Put a request into the queue; raise Full where there is no room."""
+        if request.row is None:
+            self.prepare(request)
         request.open, request.arrived = request.n, self.clock()
         with self._wake:
             if self._stopping:
@@ -213,30 +144,23 @@ class Engine:
             if not request.cancelled and n_rows and n_rows + request.n > self.max_rows:
                 break
             self._waiting.popleft()
-            if not request.cancelled:
+            if not request.cancelled and request.row is not None:
                 n_rows += request.n
-                new.append(Row(request, np.empty(0, np.int64)))
+                new.append(request.row)
         return new
 
     def _turn(self, new: list[Row]) -> None:
         self._drop_departed()
-        ready_rows: list[Row] = []
-        for row in new:
-            try:
-                self._prepare(row)
-            except SeqloomError as error:
-                self._fail(row.request, error)
-                continue
-            ready_rows.append(row)
-        self._join_new(ready_rows)
+        self._join_new(new)
         self._score_piece()
         self._finish_prompts()
         self._draw()
         self._step()
 
-    def _prepare(self, row: Row) -> None:
-        """Find the tokens of a prompt."""
-        request, generator = row.request, self.generator
+    def prepare(self, request: Request) -> None:
+        """Find the tokens of a prompt; in any thread, as it may take long."""
+        generator = self.generator
+        request.row = row = Row(request, np.empty(0, np.int64))
         if isinstance(request.prompt, str):
             if row.scored:
                 ids = generator.tokenizer.encode(request.prompt, newline_ends=generator.by_line)
@@ -247,6 +171,12 @@ class Engine:
         else:
             ids = request.prompt
             request.prompt_tokens = len(ids)
+        if self.limit is not None and request.prompt_tokens >= self.limit:
+            raise ConfigError(
+                f"the prompt has {request.prompt_tokens:,} tokens, but the context of the model has "
+                f"{self.limit:,}, one of them for the start",
+                ["prompt"],
+            )
         row.whole = ids = np.asarray(ids, np.int64)
         if len(ids) and ids[0] == self.eos_id and not isinstance(request.prompt, str):
             # a sequence begins as if `</s>` had been read
@@ -479,6 +409,9 @@ class Engine:
         if request.first_drawn is None:
             request.first_drawn = now
         piece = speller.feed(token)
+        if request.cut_loops:
+            row.drawn.append(token)
+            speller.ended = speller.ended or repeats(row.drawn)
         if speller.ended or drawing.position == request.config.max_tokens:
             self._finish(row, "stop" if speller.ended else "length", piece)
             return

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from seqloom import progress
 from seqloom.config import MOST_SEED, Config, OnlyWith, option
-from seqloom.errors import ConfigError
+from seqloom.errors import ConfigError, quoted
 from seqloom.tasks.task import (
     Command,
     EvaluationOptions,
     Outcome,
     Predicting,
     Task,
+    Verb,
     check_chart,
     rows_by,
     strict_option,
@@ -171,6 +172,36 @@ class Classification(Task):
     )
     commands: ClassVar = {"predict": PREDICT, "robustness": ROBUSTNESS}
 
+    predict_names = ("proba", "explain")
+
+    def verbs(self) -> dict[str, Verb]:
+        return {
+            "predict": self.prediction(
+                "The class of each text, with probabilities or the deciding words if asked.",
+                "a text; for a classifier of pairs a list of two; for one of series a list of numbers",
+            )
+        }
+
+    def example(self, model: Any, value: Any, at: int) -> Any:
+        if model.reads_pairs:
+            if isinstance(value, dict):
+                value = [value.get(name) for name in PAIR]
+            if not (isinstance(value, list) and len(value) == 2 and all(map(_is_text, value))):
+                raise ConfigError(
+                    f"inputs[{at}] must be two texts, a list or {{text, pair}}; got {quoted(value)}",
+                    ["inputs"],
+                )
+            return tuple(value)
+        if model.reads_numbers and isinstance(value, list):
+            return " ".join(map(repr, value))  # as a line of a file has it, checked there
+        return super().example(model, value, at)
+
+    def answer_inputs(
+        self, model: Any, inputs: list[Any], options: Classifying
+    ) -> Iterator[dict[str, Any]]:
+        _check_explains(model, options)
+        return super().answer_inputs(model, inputs, options)
+
     def read(self, paths: tuple[str, ...], reading: LabelledReading) -> Labelled:
         from seqloom.data.classification import read_labelled
 
@@ -199,8 +230,7 @@ class Classification(Task):
     def predict(
         self, model: Any, paths: tuple[str, ...], options: Classifying, done: int = 0
     ) -> Iterator[Outcome]:
-        if options.explain and not hasattr(model, "explain"):
-            raise ConfigError(f"--explain: {model.name} models cannot explain their predictions")
+        _check_explains(model, options)
         check_chart(options.chart)
         _check_columns(model, options)
         answers = super().predict(model, paths, options, done)
@@ -264,6 +294,17 @@ class Classification(Task):
         )
         row = list(probs.values())
         yield _answer(model, line, model.labels_of(np.array([row]))[0], row, options.proba)
+
+
+def _check_explains(model: Any, options: Classifying) -> None:
+    if options.explain and not hasattr(model, "explain"):
+        raise ConfigError(
+            f"explain: {model.name} models cannot explain their predictions", ["explain"]
+        )
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
 
 
 def _check_columns(model: Classifier, options: Classifying) -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from seqloom.config import MAX_INTEGER, Config, option
+from seqloom.errors import ConfigError, quoted
 from seqloom.tasks.task import (
     Command,
     EvaluationOptions,
     Outcome,
     Task,
+    Verb,
     check_chart,
     shown,
     strict_option,
@@ -118,6 +121,61 @@ class SeriesComparing(Config):
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Forecasts(Config):
+    """Options of a request to forecast."""
+
+    horizon: int | None = option(
+        None,
+        "Number of steps to forecast  [default: as many as the model was fitted for].",
+        minimum=1,
+        maximum=10_000,
+    )
+    since: str | None = option(
+        None, "Forecast from this time on, as if nothing after it were known.", metavar="TIME"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Marks(Config):
+    """Options of a request to find anomalies."""
+
+    rate: float = option(
+        0.001, "Share of usual steps that may be marked.", minimum=1e-4, maximum=0.5
+    )
+    top: int | None = option(
+        None, "Only the K marks with the highest scores.", minimum=1, maximum=MAX_INTEGER
+    )
+    since: str | None = option(
+        None, "Look from this time on; what comes before is history.", metavar="TIME"
+    )
+
+
+def _series(value: Any, at: int) -> Any:
+    if not isinstance(value, (list, dict)):
+        raise ConfigError(
+            f"inputs[{at}] must be a list of numbers or an object of columns; got {quoted(value)}",
+            ["inputs"],
+        )
+    return value
+
+
+def _forecast_inputs(
+    model: Forecaster, inputs: list[Any], options: Forecasts
+) -> Iterator[dict[str, Any]]:
+    for at, value in enumerate(inputs):
+        found = model.forecast(_series(value, at), options.horizon, since=options.since)
+        yield {"rows": list(found.rows())}
+
+
+def _find_anomalies(
+    model: Forecaster, inputs: list[Any], options: Marks
+) -> Iterator[dict[str, Any]]:
+    for at, value in enumerate(inputs):
+        series = _series(value, at)
+        yield model.anomalies(series, **options.all_options()).to_dict()
+
+
 class Forecasting(Task):
     name, phrase = "forecaster", "a forecaster"
     data_help = (
@@ -138,6 +196,25 @@ class Forecasting(Task):
             "seqloom.cli.anomalies:command", "Steps of a series that are not as expected."
         ),
     }
+
+    def verbs(self) -> dict[str, Verb]:
+        series = "a series: a list of numbers, or an object of columns, times among them"
+        return {
+            "forecast": Verb(
+                _forecast_inputs,
+                "What comes next in each series, with intervals.",
+                series,
+                Forecasts,
+                ("horizon", "since"),
+            ),
+            "anomalies": Verb(
+                _find_anomalies,
+                "Steps of each series that are not as expected.",
+                series,
+                Marks,
+                ("rate", "top", "since"),
+            ),
+        }
 
     def read(
         self, paths: tuple[str, ...], reading: SeriesReading, model: Forecaster | None = None

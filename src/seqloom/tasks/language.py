@@ -15,11 +15,13 @@ from seqloom.tasks.task import (
     Outcome,
     Task,
     TextReading,
+    Verb,
     check_chart,
     in_one_field,
     read_held_out_text,
     read_text,
     rows_by,
+    texts_in,
 )
 
 if TYPE_CHECKING:
@@ -156,6 +158,28 @@ class LanguageEvaluation(Config):
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Scoring(Config):
+    """Options of a request to score."""
+
+    tokens: bool = option(False, "Also the log-probability of each token.", negatable=False)
+
+
+def _score_inputs(
+    model: LanguageModel, inputs: list[Any], options: Scoring
+) -> Iterator[dict[str, Any]]:
+    texts = texts_in(inputs)
+    for text, scores in zip(texts, model.token_scores(texts)):
+        values: dict[str, Any] = {"score": math.fsum(scores), "text": text}
+        if options.tokens:
+            ids, _ = model.encode(text)
+            values["tokens"] = [
+                {"token": model.tokenizer.token(int(token)), "log_prob": log_prob}
+                for token, log_prob in zip(ids, scores)
+            ]
+        yield values
+
+
 class LanguageModeling(Task):
     name, phrase = "language model", "a language model"
     ladder = "seqloom.comparison.language:LanguageLadder"
@@ -172,6 +196,17 @@ class LanguageModeling(Task):
 
     read = staticmethod(read_text)
     read_valid = staticmethod(read_held_out_text)
+
+    def verbs(self) -> dict[str, Verb]:
+        return {
+            "score": Verb(
+                _score_inputs,
+                "The natural-log probability of each text.",
+                "a text",
+                Scoring,
+                ("tokens",),
+            )
+        }
 
     def evaluate(
         self,

@@ -2,30 +2,69 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from seqloom.config import Config
+from seqloom.config import Config, option
 from seqloom.tasks.task import (
     Command,
     Outcome,
     Task,
     TextReading,
+    Verb,
     in_one_field,
     read_held_out_text,
     read_text,
     shown,
     text_batches,
+    texts_in,
 )
 
 if TYPE_CHECKING:
     from seqloom.contracts import MaskedModel
+    from seqloom.contracts.masked import Fill
 
 
 @dataclass(frozen=True, kw_only=True)
 class MaskedEvaluation(Config):
     """Nothing to choose."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Filling(Config):
+    """Options of a request to fill masks."""
+
+    number: int = option(5, "Number of ways to fill a text.", minimum=1, maximum=1000)
+
+
+def fill_record(fill: Fill) -> dict[str, Any]:
+    """Return one way to fill a text, as plain values."""
+    return {
+        "text": fill.text,
+        "tokens": list(fill.tokens),
+        "probability": math.exp(fill.score),
+        "score": fill.score,
+    }
+
+
+def _fill_inputs(
+    model: MaskedModel, inputs: list[Any], options: Filling
+) -> Iterator[dict[str, Any]]:
+    texts = texts_in(inputs)
+    for text, fills in zip(texts, model.fill(texts, options.number)):
+        yield {"text": text, "fills": [fill_record(fill) for fill in fills]}
+
+
+def _score_inputs(
+    model: MaskedModel, inputs: list[Any], options: Config
+) -> Iterator[dict[str, Any]]:
+    texts = texts_in(inputs)
+    return (
+        {"score": math.fsum(scores), "text": text}
+        for text, scores in zip(texts, model.token_scores(texts))
+    )
 
 
 class MaskedModeling(Task):
@@ -40,6 +79,18 @@ class MaskedModeling(Task):
         "fill": Command("seqloom.cli.fill:command", "What may stand where a text has a mask."),
         "score": Command("seqloom.cli.score:command", "Log-probability of each line or token."),
     }
+
+    def verbs(self) -> dict[str, Verb]:
+        return {
+            "fill": Verb(
+                _fill_inputs,
+                "What may stand where a text has a mask.",
+                "a text",
+                Filling,
+                ("number",),
+            ),
+            "score": Verb(_score_inputs, "The pseudo-log-likelihood of each text.", "a text"),
+        }
 
     read = staticmethod(read_text)
     read_valid = staticmethod(read_held_out_text)

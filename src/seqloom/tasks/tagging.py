@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from seqloom import progress
 from seqloom.config import Config, option
 from seqloom.tasks.classification import PREDICT, ROBUSTNESS, Perturbing, SliceEvaluation
-from seqloom.tasks.task import Outcome, Predicting, Task, strict_option
+from seqloom.tasks.task import Outcome, Predicting, Task, Verb, strict_option
 
 if TYPE_CHECKING:
     from seqloom.contracts import Tagger
@@ -65,6 +65,12 @@ class Tagging(Task):
     commands: ClassVar = {"predict": PREDICT, "robustness": ROBUSTNESS}
 
     valid_help = f"{Task.valid_help.removesuffix('.')}; two files as WORDS,TAGS."
+
+    predict_names = ("split",)
+
+    def verbs(self) -> dict[str, Verb]:
+        verb = self.prediction("The tags of the words of each sentence.", "a sentence")
+        return {"tag": verb, "predict": verb}
 
     def read_valid(self, path: str, reading: TaggedReading) -> Tagged:
         """Read held-out sentences; WORDS,TAGS are two files."""

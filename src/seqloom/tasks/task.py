@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from seqloom import progress
 from seqloom.config import Config, OnlyWith, option
-from seqloom.errors import ConfigError
+from seqloom.errors import ConfigError, quoted
 
 if TYPE_CHECKING:
     from seqloom.charts.page import Sheet
@@ -37,6 +37,17 @@ class Outcome(NamedTuple):
 
     text: str | None  # None: only for programs
     values: dict[str, Any] | None  # None: only for people, such as a line of headings
+
+
+class Verb(NamedTuple):
+    """What a server does with models of a task: POST /NAME with `inputs`, an answer for each."""
+
+    # model, inputs and options to answers, one for each input, in order; plain values for JSON
+    answer: Callable[[Any, list[Any], Any], Iterable[dict[str, Any]]]
+    help: str
+    input: str  # what an input is, in words
+    options: type[Config] = Config  # what a request may say besides
+    names: tuple[str, ...] = ()  # of these options; those about files have no meaning there
 
 
 def strict_option() -> Any:
@@ -154,14 +165,8 @@ class Task(ABC):
             yield Outcome("\t".join([*options.keep, heading]), None)
         n_rows, blank = 0, []
         for batch in batched(after(rows.runs, done), rows.n_bytes):
-            empty = [row.blank for row in batch]
-            filled = [row for row, nothing in zip(batch, empty) if not nothing]
-            progress.number_rows([row.number for row in filled])
-            answers = iter(answer(filled) if filled else ())
-            for row, nothing in zip(batch, empty):
-                if nothing:
-                    blank.append(row.number)
-                found = self.nothing(model, row, options) if nothing else next(answers)
+            blank += [row.number for row in batch if row.blank]
+            for row, found in zip(batch, self._answers(model, batch, answer, options)):
                 yield self._located(found, row, options.keep)
             n_rows += len(batch)
         if blank:
@@ -169,6 +174,52 @@ class Task(ABC):
             progress.say(
                 f"{len(blank):,} of {n_rows:,} rows {lack} no text, so no answer (first: row {blank[0]:,})"
             )
+
+    def _answers(
+        self,
+        model: Any,
+        rows: list[Row],
+        answer: Callable[[list[Row]], Iterable[Outcome]],
+        options: Any,
+    ) -> Iterator[Outcome]:
+        """Yield the answer to each row, blank or not."""
+        filled = [row for row in rows if not row.blank]
+        progress.number_rows([row.number for row in filled])
+        answers = iter(answer(filled) if filled else ())
+        for row in rows:
+            yield self.nothing(model, row, options) if row.blank else next(answers)
+
+    # ---- a server
+
+    # Options of `predict` that a request may give.
+    predict_names: ClassVar[tuple[str, ...]] = ()
+
+    def verbs(self) -> dict[str, Verb]:
+        """Return what a server does with models of this task, by name."""
+        if self.predicting is None:
+            return {}
+        return {"predict": self.prediction("What `seqloom predict` answers.", "a text")}
+
+    def prediction(self, help: str, input: str) -> Verb:
+        """Return the verb that answers rows as `predict` does."""
+        assert self.predicting is not None
+        return Verb(self.answer_inputs, help, input, self.predicting, self.predict_names)
+
+    def answer_inputs(
+        self, model: Any, inputs: list[Any], options: Any
+    ) -> Iterator[dict[str, Any]]:
+        """Yield the answers of `predict` to given examples."""
+        from seqloom.data.unlabelled import Row
+
+        rows = [Row(at, self.example(model, one, at - 1)) for at, one in enumerate(inputs, 1)]
+        answers = self._answers(model, rows, self.answerer(model, options), options)
+        return (found.values or {} for found in answers)
+
+    def example(self, model: Any, value: Any, at: int) -> Any:
+        """Return the example that an input of a request is, as `Row` has it."""
+        if value is not None and not isinstance(value, str):
+            raise ConfigError(f"inputs[{at}] must be a text; got {quoted(value)}", ["inputs"])
+        return value
 
     def unlabelled(self, model: Any, paths: tuple[str, ...], options: Any) -> Unlabelled:
         """Read the rows that `predict` answers."""
@@ -364,6 +415,14 @@ def batched(runs: Iterable[Iterable[Row]], n_bytes: int | None) -> Iterator[list
                 done += len(batch)
                 bar.note(f"{done:,} rows")
                 bar.advance(sum(size(row, n_bytes_of) for row in batch))
+
+
+def texts_in(inputs: list[Any]) -> list[str]:
+    """Return the inputs of a request if they are texts."""
+    for at, value in enumerate(inputs):
+        if not isinstance(value, str):
+            raise ConfigError(f"inputs[{at}] must be a text; got {quoted(value)}", ["inputs"])
+    return inputs
 
 
 def read_held_out_text(path: str, reading: TextReading) -> Any:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from seqloom.config import Config, option
+from seqloom.config import Config, defaults, option
 from seqloom.decoding.configs import TranslationConfig
-from seqloom.tasks.task import Command, Outcome, Task, in_one_field
+from seqloom.errors import ConfigError, quoted
+from seqloom.tasks.task import Command, Outcome, Task, Verb, in_one_field, texts_in
 
 if TYPE_CHECKING:
     from seqloom.charts.page import Sheet
@@ -60,6 +61,60 @@ class PairsEvaluation(TranslationConfig):
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Translated(TranslationConfig):
+    """Options of a request to translate."""
+
+    nbest: int | None = option(
+        None, "The best N translations of each source.", minimum=1, maximum=1000
+    )
+
+
+def _sources(model: Translator, values: list[Any]) -> Any:
+    """Return the sources of a request: texts, or arrays where the model reads numbers."""
+    if not model.reads_numbers:
+        return texts_in(values)
+    import numpy as np
+
+    try:
+        return [np.array(value, np.float32) for value in values]
+    except (TypeError, ValueError):
+        raise ConfigError(
+            "inputs must be lists of numbers, or of rows of them", ["inputs"]
+        ) from None
+
+
+def _translate_inputs(
+    model: Translator, inputs: list[Any], options: Translated
+) -> Iterator[dict[str, Any]]:
+    if options.nbest and options.search == "sample":
+        raise ConfigError(
+            "nbest is for beam search; leave out nbest or search", ["nbest", "search"]
+        )
+    values = options.all_options()
+    nbest = values.pop("nbest")
+    best = model.translations(
+        _sources(model, inputs), TranslationConfig(**values), nbest or 1, scored=True
+    )
+    for translations in best:
+        records = [one.to_dict() for one in translations]
+        yield {"translations": records} if nbest else records[0]
+
+
+def _score_inputs(
+    model: Translator, inputs: list[Any], options: Config
+) -> Iterator[dict[str, Any]]:
+    for at, pair in enumerate(inputs):
+        if not (isinstance(pair, list) and len(pair) == 2 and isinstance(pair[1], str)):
+            raise ConfigError(
+                f"inputs[{at}] must be a list of a source and a target; got {quoted(pair)}",
+                ["inputs"],
+            )
+    sources, targets = [pair[0] for pair in inputs], [pair[1] for pair in inputs]
+    scores = model.token_scores(_sources(model, sources), targets)
+    return ({"score": float(one.sum()), "target": target} for one, target in zip(scores, targets))
+
+
 class Translating(Task):
     name, phrase = "translator", "a translator"
     ladder = "seqloom.comparison.translation:TranslationLadder"
@@ -81,6 +136,22 @@ class Translating(Task):
             "Teacher forcing against free running, in nats per token.",
         ),
     }
+
+    def verbs(self) -> dict[str, Verb]:
+        return {
+            "translate": Verb(
+                _translate_inputs,
+                "The translation of each source, or the best few.",
+                "a source; for a model that reads numbers, a list of them or of rows of them",
+                Translated,
+                tuple(defaults(Translated)),
+            ),
+            "score": Verb(
+                _score_inputs,
+                "The natural-log probability of each target given its source.",
+                "a list of a source and a target",
+            ),
+        }
 
     def read(self, paths: tuple[str, ...], reading: PairsReading) -> Parallel:
         from seqloom.data.translation import read_parallel

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 from seqloom.config import Config, option
 from seqloom.errors import ConfigError
-from seqloom.tasks.task import Command, Outcome, Task, TextReading, read_text, shown
+from seqloom.tasks.task import (
+    Command,
+    Outcome,
+    Task,
+    TextReading,
+    Verb,
+    read_text,
+    shown,
+    texts_in,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,8 +31,29 @@ class VectorEvaluation(Config):
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Neighbours(Config):
+    """Options of a request for neighbours."""
+
+    number: int = option(10, "Number of neighbours.", minimum=1, maximum=10_000)
+    among: tuple[str, ...] = option(
+        (), "Only among these texts, which sentence vectors need.", metavar="TEXT,.."
+    )
+
+
+def _find_nearest(model: Any, inputs: list[Any], options: Neighbours) -> Iterator[dict[str, Any]]:
+    texts, among = texts_in(inputs), list(options.among) or None
+    for text, neighbours in zip(texts, model.nearest(texts, options.number, among=among)):
+        yield {"text": text, "nearest": [{"text": near, "cosine": cos} for near, cos in neighbours]}
+
+
 class VectorsTask(Task):
     """Vectors of words or texts, which are evaluated on a file of questions."""
+
+    def verbs(self) -> dict[str, Verb]:
+        help = "Words near a word, or of the texts `among` those near a text."
+        names = ("number", "among")
+        return {"nearest": Verb(_find_nearest, help, "a word or a text", Neighbours, names)}
 
     reading, evaluation = TextReading, VectorEvaluation
     questions: ClassVar[str]

@@ -24,6 +24,7 @@ from seqloom.batching import like_lengths
 from seqloom.contracts.language import LanguageModel
 from seqloom.contracts.saving import Kind, natural, one_of, optional
 from seqloom.decoding.generation import draft_of
+from seqloom.decoding.sampling import ANSWER
 from seqloom.decoding.stepper import check_scores
 from seqloom.errors import ConfigError, ModelError
 from seqloom.kernels.parallel import chunk_bounds
@@ -46,8 +47,6 @@ if TYPE_CHECKING:
 
 
 Messages = str | Sequence[Mapping[str, str]]  # one, or a conversation
-# Defaults of an answer: small models wander at the temperature 1 of `generate`, and repeat themselves at 0.
-ANSWER = {"max_tokens": 500, "temperature": 0.2, "repetition_penalty": 1.1}
 
 
 def template_text(value: Any) -> bool:
@@ -364,6 +363,13 @@ class GPT(NeuralLanguageModel, LanguageModel):
         """
         return "".join(self.chat_stream(messages, **options))
 
+    def chat_tokens(self, messages: Messages) -> tuple[np.ndarray, set[int | None]]:
+        """Return the tokens of a conversation up to where the answer begins, and those that end it."""
+        template = self.chat_template()
+        ids = encode_chat(template, messages, self.learnt.get("start"))
+        turn = self.tokenizer.derived(f"end of turn: {template.source}", template.end_of_turn)
+        return ids, {self.tokenizer.eos_id, turn}
+
     def chat_stream(
         self,
         messages: Messages,
@@ -377,14 +383,9 @@ class GPT(NeuralLanguageModel, LanguageModel):
         """Yield the answer in pieces as it is sampled."""
         from seqloom.decoding.sampling import SamplingConfig
 
-        template = self.chat_template()
         config = SamplingConfig.from_dict({**ANSWER, **options})
-        ids = encode_chat(template, messages, self.learnt.get("start"))
+        ids, ends = self.chat_tokens(messages)
         remark_length("conversation", len(ids), self.context)
-        ends = {
-            self.tokenizer.eos_id,
-            self.tokenizer.derived(f"end of turn: {template.source}", template.end_of_turn),
-        }
         return self.generator(eight_bit=eight_bit).answer(
             ids, config, stop, ends, draft_of(draft, draft_tokens)
         )

@@ -1,0 +1,277 @@
+"""One request after another over ASGI: read it, answer it, notice if its client leaves, count it.
+
+A handler is an async function of an `Exchange`. It returns plain values, which are sent as JSON, or sends
+a stream of events itself. Whatever it waits for, it stops waiting when the client leaves: uvicorn ends
+a stream then, but lets a plain request run to its end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from seqloom.errors import MissingExtra, ModelError, SeqloomError, lacks_memory, shortened
+from seqloom.serving.catalogue import Catalogue
+from seqloom.serving.configs import ServeConfig
+from seqloom.serving.fields import Fields, Refused, parse
+from seqloom.serving.measures import Measures
+
+T = TypeVar("T")
+UNREAD_SECONDS = 60.0  # that a client may leave its answer unread
+CLIENT_LEFT = 499  # nginx's word for it, in logs; nobody receives it
+
+
+class ClientLeft(Exception):
+    """Nobody waits for the answer any more."""
+
+
+class Service:
+    """What all requests share: models, limits, counters, threads for what takes long, logs."""
+
+    def __init__(self, catalogue: Catalogue, config: ServeConfig) -> None:
+        self.catalogue, self.config, self.measures = catalogue, config, Measures()
+        self.in_flight = 0
+        self.draining = False
+        # two, so that a short request need not wait for a long one
+        self.pool = ThreadPoolExecutor(2, thread_name_prefix="answering")
+        self._log = None if config.log is None else open(config.log, "a", encoding="utf-8")  # noqa: SIM115
+
+    async def in_thread(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Run what takes long beside the event loop."""
+        return await asyncio.get_running_loop().run_in_executor(self.pool, function, *arguments)
+
+    def log(self, exchange: Exchange, seconds: float) -> None:
+        """Write the lines of a request that has ended."""
+        record = {
+            "time": round(time.time(), 3),
+            "method": exchange.scope["method"],
+            "route": exchange.route,
+            "model": exchange.model,
+            "status": exchange.status,
+            "seconds": round(seconds, 6),
+            "prompt_tokens": exchange.prompt_tokens,
+            "generated_tokens": exchange.generated_tokens,
+        }
+        if self.config.access_log and exchange.route not in ("/health", "/ready", "/metrics"):
+            sys.stderr.write(json.dumps(record) + "\n")
+            sys.stderr.flush()
+        if self._log is not None and exchange.texts:
+            record |= {"texts": exchange.texts}
+            record |= {"labels": exchange.labels} if exchange.labels else {}
+            self._log.write(json.dumps(record, ensure_ascii=False) + "\n")
+            self._log.flush()
+
+
+class Exchange:
+    """One request and its answer."""
+
+    def __init__(self, service: Service, scope: Any, receive: Any, send: Any, route: str) -> None:
+        self.service, self.scope, self.route = service, scope, route
+        self._receive, self._send = receive, send
+        self.fields = Fields({})
+        self.model: str | None = None
+        self.status = 200
+        self.started = False  # the answer's head is sent
+        self.prompt_tokens = self.generated_tokens = 0
+        self.texts: list[str] = []  # of the request, for the log
+        self.labels: list[Any] = []  # of the answer, likewise
+        self._left: asyncio.Task[None] | None = None
+
+    def header(self, name: str) -> str:
+        """Return a header of the request; empty if there is none."""
+        wanted = name.encode("latin-1")
+        values = (value for key, value in self.scope["headers"] if key == wanted)
+        return next(values, b"").decode("latin-1")
+
+    async def read(self) -> None:
+        """Read the body and its fields."""
+        most = self.service.config.max_body
+        declared = self.header("content-length")
+        if declared.isdecimal() and int(declared) > most:
+            raise _too_large(most)
+        parts: list[bytes] = []
+        size = 0
+        more = True
+        while more:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise ClientLeft
+            parts.append(message.get("body", b""))
+            size += len(parts[-1])
+            if size > most:
+                raise _too_large(most)
+            more = message.get("more_body", False)
+        body = b"".join(parts)
+        # a large body takes long to parse
+        self.fields = await self.service.in_thread(parse, body) if size > 1 << 16 else parse(body)
+
+    async def until(self, work: Awaitable[T]) -> T:
+        """Wait for work; raise ClientLeft as soon as the client has left."""
+        if self._left is None:
+            self._left = asyncio.ensure_future(self._disconnected())
+        task = asyncio.ensure_future(work)
+        try:
+            await asyncio.wait({task, self._left}, return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                raise ClientLeft
+            return task.result()
+        finally:
+            task.cancel()
+
+    async def _disconnected(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+    async def send(self, message: dict[str, Any]) -> None:
+        """Send a part of the answer; a client that does not read it is given up."""
+        try:
+            await asyncio.wait_for(self._send(message), UNREAD_SECONDS)
+        except (TimeoutError, OSError):
+            raise ClientLeft from None
+
+    async def start(self, status: int, kind: str, headers: dict[str, str] | None = None) -> None:
+        """Send the head of the answer."""
+        self.started, self.status = True, status
+        named = {"content-type": kind, **(headers or {})}
+        pairs = [(key.encode("latin-1"), value.encode("latin-1")) for key, value in named.items()]
+        await self.send({"type": "http.response.start", "status": status, "headers": pairs})
+
+    async def answer(
+        self,
+        status: int,
+        body: bytes,
+        kind: str = "application/json",
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        """Send a whole answer."""
+        await self.start(status, kind, {"content-length": str(len(body)), **(headers or {})})
+        await self.send({"type": "http.response.body", "body": body})
+
+    async def event(self, values: Any, *, last: bool = False) -> None:
+        """Send an event of a stream: values as JSON, or the word [DONE]."""
+        data = values if isinstance(values, str) else encode(values)
+        body = f"data: {data}\n\n".encode()
+        await self.send({"type": "http.response.body", "body": body, "more_body": not last})
+
+    def close(self) -> None:
+        """Stop waiting for the client to leave."""
+        if self._left is not None:
+            self._left.cancel()
+
+
+def encode(values: Any) -> str:
+    """Return values as JSON; what is no number there is null."""
+    try:
+        return json.dumps(values, ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        return json.dumps(_finite(values), ensure_ascii=False, allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not -1e999 < value < 1e999 else value
+
+
+def _too_large(most: int) -> Refused:
+    return Refused(f"the body has more than the {most:,} bytes that this server takes", status=413)
+
+
+Handler = Callable[[Exchange], Awaitable[Any]]
+
+
+class Endpoint:
+    """A handler as an ASGI application: checks, errors, counters and logs around it."""
+
+    def __init__(self, service: Service, route: str, handler: Handler, *, is_open: bool) -> None:
+        """Wrap a handler; `is_open`: it needs no key, and is not refused while the server drains."""
+        self.service, self.route, self.handler, self.is_open = service, route, handler, is_open
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        exchange = Exchange(self.service, scope, receive, send, self.route)
+        service, begun = self.service, time.perf_counter()
+        service.in_flight += 1
+        try:
+            try:
+                self._check(exchange)
+                if scope["method"] == "POST":
+                    await exchange.read()
+                values = await self.handler(exchange)
+                if values is not None:
+                    await exchange.answer(200, encode(values).encode("utf-8", "replace"))
+            except (Refused, SeqloomError, TimeoutError, MemoryError) as error:
+                await self._refuse(exchange, _as_refusal(error))
+            except ClientLeft:
+                exchange.status = CLIENT_LEFT
+            except Exception as error:
+                if isinstance(error, asyncio.CancelledError):
+                    raise
+                text = f"unexpected {type(error).__name__}: {shortened(str(error))}"
+                sys.stderr.write(json.dumps({"error": text, "route": self.route}) + "\n")
+                await self._refuse(exchange, Refused(text, status=500))
+        except ClientLeft:
+            exchange.status = CLIENT_LEFT
+        finally:
+            exchange.close()
+            service.in_flight -= 1
+            seconds = time.perf_counter() - begun
+            labels = {"route": self.route, "model": exchange.model or ""}
+            service.measures.add("seqloom_requests_total", **labels, status=str(exchange.status))
+            service.measures.observe("seqloom_request_seconds", seconds, **labels)
+            service.log(exchange, seconds)
+
+    def _check(self, exchange: Exchange) -> None:
+        """Refuse requests from foreign pages, without the key, or while the server drains."""
+        config = self.service.config
+        origin = exchange.header("origin")
+        if origin and origin not in config.allow_origin and not _same_host(origin, exchange):
+            raise Refused(
+                f"requests from pages of {origin} are not allowed here (--allow-origin)", status=403
+            )
+        if self.is_open:
+            return
+        if config.key is not None:
+            given = exchange.header("authorization").removeprefix("Bearer ")
+            given = given or exchange.header("api-key")
+            if not hmac.compare_digest(given.encode(), config.key.encode()):
+                raise Refused(
+                    "a key is needed: Authorization: Bearer KEY", status=401, code="invalid_api_key"
+                )
+        if self.service.draining:
+            raise Refused("the server is shutting down", status=503, headers={"retry-after": "5"})
+
+    async def _refuse(self, exchange: Exchange, refusal: Refused) -> None:
+        if exchange.started:  # a stream that cannot go on says why, and ends
+            exchange.status = refusal.status
+            await exchange.event(refusal.body())
+            await exchange.event("[DONE]", last=True)
+            return
+        body = encode(refusal.body()).encode("utf-8", "replace")
+        await exchange.answer(refusal.status, body, headers=refusal.headers)
+
+
+def _same_host(origin: str, exchange: Exchange) -> bool:
+    return origin.partition("://")[2] == exchange.header("host")
+
+
+def _as_refusal(error: Exception) -> Refused:
+    """Return how an error of the library is told to a client."""
+    if isinstance(error, Refused):
+        return error
+    message = " ".join(str(error).split())
+    if isinstance(error, TimeoutError):
+        return Refused(message or "the request took too long", status=504, code="timeout")
+    if lacks_memory(error):
+        return Refused("not enough memory for this request; send less at a time", status=503)
+    if isinstance(error, (ModelError, MissingExtra)):
+        return Refused(message, status=503)
+    field = next(iter(getattr(error, "options", ())), None)
+    return Refused(message, field=field)

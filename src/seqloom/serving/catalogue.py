@@ -1,0 +1,121 @@
+"""The models that are served, by name: loaded once, shared by all requests, replaced as a whole."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from seqloom import tasks
+from seqloom.contracts import LanguageModel
+from seqloom.errors import ConfigError
+from seqloom.serving.configs import ServeConfig
+from seqloom.serving.engine import Engine
+from seqloom.serving.fields import Refused
+from seqloom.storage import load
+from seqloom.tasks.task import Verb
+
+if TYPE_CHECKING:
+    from seqloom.tasks.task import Task
+
+
+class Served:
+    """A loaded model, what it can be asked, and the thread that draws its text."""
+
+    def __init__(self, name: str, path: str, config: ServeConfig) -> None:
+        self.name, self.path = name, path
+        self.model: Any = load(path)
+        self.task: Task = tasks.of(self.model)
+        self.verbs: dict[str, Verb] = self.task.verbs()
+        self.engine: Engine | None = None
+        if isinstance(self.model, LanguageModel):
+            self.engine = _engine(self.model, config)
+
+    def close(self) -> None:
+        """Take no more requests; running ones end."""
+        if self.engine is not None:
+            self.engine.close()
+
+
+def _engine(model: LanguageModel, config: ServeConfig) -> Engine:
+    generator = model.generator()
+    limit = getattr(generator.whole, "context", None)  # of a Transformer, whose window is filled
+    return Engine(
+        generator,
+        max_rows=config.rows,
+        max_waiting=config.queue,
+        context=model.context if limit is None else None,
+        limit=limit,
+        fresh_lines=model.unit == "line" and not model.carry,
+    )
+
+
+class Catalogue:
+    """All served models."""
+
+    def __init__(self, given: Sequence[str], config: ServeConfig) -> None:
+        """Load models; each is given as PATH, or as NAME=PATH."""
+        self.config = config
+        self._lock = threading.Lock()
+        self._models: dict[str, Served] = {}
+        for one in given:
+            name, path = split_name(one)
+            if name in self._models:
+                raise ConfigError(f"two models are called {name!r}; give one as NAME=PATH")
+            self._models[name] = Served(name, path, config)
+
+    def __iter__(self) -> Iterator[Served]:
+        return iter(list(self._models.values()))
+
+    def find(self, name: str | None, wanted: str, suits: Any) -> Served:
+        """Return the model of that name; without one, the only one that suits."""
+        if name is None:
+            fitting = [served for served in self if suits(served)]
+            if len(fitting) == 1:
+                return fitting[0]
+            names = ", ".join(served.name for served in fitting)
+            which = f"; give one of {names}" if fitting else f", and no model here {wanted}"
+            raise Refused(f"model is missing{which}", field="model")
+        served = self._models.get(name)
+        if served is None:
+            raise Refused(
+                f"there is no model {name!r}; there are {', '.join(self._models)}",
+                status=404,
+                field="model",
+                code="model_not_found",
+            )
+        if not suits(served):
+            others = ", ".join(sorted(f"/{verb}" for verb in served.verbs))
+            raise Refused(
+                f"{name} is {served.task.phrase} ({served.model.name}), which does not do this"
+                + (f"; ask {others}" if others else ""),
+                field="model",
+            )
+        return served
+
+    def reload(self, name: str) -> Served:
+        """Load a model's directory anew; requests that run end on the old one."""
+        old = self._models[name]
+        new = Served(name, old.path, self.config)
+        with self._lock:
+            self._models[name] = new
+        old.close()
+        return new
+
+    def close(self) -> None:
+        """Take no more requests."""
+        for served in self:
+            served.close()
+
+
+def split_name(given: str) -> tuple[str, str]:
+    """Return the name and the path of a model that is given as PATH or NAME=PATH.
+
+    >>> split_name("models/small"), split_name("quick=models/small")
+    (('small', 'models/small'), ('quick', 'models/small'))
+    """
+    name, equals, path = given.partition("=")
+    if equals and name and "/" not in name and not Path(given).exists():
+        return name, path
+    return Path(given).resolve().name, given

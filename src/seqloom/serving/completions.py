@@ -1,0 +1,443 @@
+"""OpenAI's requests for text: completions and chat, whole or as a stream of events.
+
+The shapes are those that the clients openai, llm, langchain and lm-eval parse. Where nothing else is
+said, texts are those of `model.generate` with the same options: choice i of a prompt is text i there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from seqloom.decoding.sampling import ANSWER, SamplingConfig
+from seqloom.errors import ConfigError, quoted
+from seqloom.serving.answering import Exchange
+from seqloom.serving.catalogue import Served
+from seqloom.serving.engine import Engine
+from seqloom.serving.fields import Refused, whole
+from seqloom.serving.requests import Event, Full, Request, TokenScore
+
+SAMPLING = (
+    "min_tokens",
+    "allow_eos",
+    "temperature",
+    "top_k",
+    "top_p",
+    "repetition_penalty",
+    "seed",
+)
+# Fields that ask for what is not done here, with the values that ask for nothing.
+UNSUPPORTED: dict[str, Collection[Any]] = {
+    "suffix": ("",),
+    "logit_bias": ({},),
+    "presence_penalty": (0,),
+    "frequency_penalty": (0,),
+    "tools": ([],),
+    "functions": ([],),
+    "tool_choice": ("none", "auto"),
+    "response_format": ({"type": "text"},),
+    "grammar": ("",),
+}
+IMPOSSIBLE = -9999.0  # the log-probability of what has none, where clients expect a number
+LONG_PROMPT = 4000  # characters of a prompt that is tokenised beside the event loop
+MOST_STOPS, MOST_STOP_CHARACTERS, MOST_TOP = 64, 1000, 1000
+
+
+async def complete(exchange: Exchange) -> Any:
+    """Answer /v1/completions."""
+    fields, limits = exchange.fields, exchange.service.config
+    served = exchange.service.catalogue.find(fields.text("model"), "writes text", _writes)
+    exchange.model = served.name
+    fields.refuse_unsupported(UNSUPPORTED)
+    prompts = _prompts(exchange, served)
+    n = fields.integer("n", 1, 1, limits.max_texts) or 1
+    if fields.raw("best_of", n) != n:
+        raise Refused("best_of is not supported here; leave it out", field="best_of")
+    fields.check_count("prompt", n * len(prompts), limits.max_texts)
+    top = fields.integer("logprobs", None, 0, MOST_TOP)
+    most = fields.integer("max_tokens", 16, 0, 10**9) or 0
+    config = _sampling(exchange, most, {})
+    echo = fields.flag("echo")
+    writer = Writer(exchange, served, "text_completion", "cmpl", _completion_choice)
+    writer.prefixes = [_shown_prompt(served, prompt) if echo else "" for prompt in prompts]
+    requests = [
+        writer.request(prompt, config, n=n, write=most > 0, top=top, echo=echo)
+        for prompt in prompts
+    ]
+    return await writer.run(requests)
+
+
+async def chat(exchange: Exchange) -> Any:
+    """Answer /v1/chat/completions."""
+    fields, limits = exchange.fields, exchange.service.config
+    served = exchange.service.catalogue.find(fields.text("model"), "writes text", _writes)
+    exchange.model = served.name
+    fields.refuse_unsupported(UNSUPPORTED)
+    if not hasattr(served.model, "chat_tokens"):
+        raise Refused(f"{served.name} has no chat template; ask /v1/completions", field="model")
+    messages = _messages(fields.raw("messages"))
+    exchange.texts = [message["content"] for message in messages if message["role"] == "user"]
+    try:
+        ids, ends = await exchange.until(
+            exchange.service.in_thread(served.model.chat_tokens, messages)
+        )
+    except ConfigError as error:
+        raise Refused(f"{error}; ask /v1/completions for text", field="messages") from None
+    n = fields.integer("n", 1, 1, limits.max_texts) or 1
+    top = None
+    if fields.flag("logprobs"):
+        top = fields.integer("top_logprobs", 0, 0, MOST_TOP)
+    elif "top_logprobs" in fields:
+        raise Refused("top_logprobs needs logprobs: true", field="top_logprobs")
+    name = "max_completion_tokens" if "max_completion_tokens" in fields else "max_tokens"
+    most = fields.integer(name, min(int(ANSWER["max_tokens"]), limits.max_tokens), 1, 10**9) or 1
+    config = _sampling(exchange, most, ANSWER)
+    writer = Writer(exchange, served, "chat.completion", "chatcmpl", _chat_choice)
+    tokens = frozenset(token for token in ends if token is not None)
+    request = writer.request(ids, config, n=n, top=top, ends=tokens, cut_loops=True)
+    return await writer.run([request])
+
+
+def _writes(served: Served) -> bool:
+    return served.engine is not None
+
+
+def _sampling(exchange: Exchange, most: int, usual: dict[str, Any]) -> SamplingConfig:
+    """Return how to draw; without a seed, a new one."""
+    fields, limit = exchange.fields, exchange.service.config.max_tokens
+    if most > limit:
+        raise Refused(
+            f"max_tokens is {most:,}; this server writes at most {limit:,} tokens",
+            field="max_tokens",
+        )
+    defaults = {key: value for key, value in usual.items() if key not in fields}
+    seed = {} if "seed" in fields else {"seed": secrets.randbits(48)}
+    given = {**defaults, **seed, "max_tokens": max(most, 1)}
+    config = fields.config(SamplingConfig, SAMPLING, **given)
+    return replace(config, min_tokens=min(config.min_tokens, config.max_tokens))
+
+
+def _prompts(exchange: Exchange, served: Served) -> list[str | np.ndarray]:
+    """Return the prompts: a text, token ids, or a list of either."""
+    value = exchange.fields.raw("prompt", "")
+    if isinstance(value, str) or (isinstance(value, list) and value and _is_id(value[0])):
+        value = [value]
+    if not isinstance(value, list) or not value:
+        exchange.fields.refuse("prompt", "a text, a list of token ids, or a list of either")
+    exchange.fields.check_count("prompt", len(value), exchange.service.config.max_texts)
+    size = served.model.tokenizer.vocab_size
+    prompts: list[str | np.ndarray] = []
+    for at, one in enumerate(value):
+        if isinstance(one, str):
+            prompts.append(whole(one))
+        elif isinstance(one, list) and all(_is_id(token) and 0 <= token < size for token in one):
+            prompts.append(np.array(one, np.int64))
+        else:
+            raise Refused(
+                f"prompt[{at}] must be a text or token ids below {size:,}; got {quoted(one)}",
+                field="prompt",
+            )
+    exchange.texts = [_shown_prompt(served, prompt) for prompt in prompts]
+    return prompts
+
+
+def _is_id(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _shown_prompt(served: Served, prompt: str | np.ndarray) -> str:
+    if isinstance(prompt, str):
+        return prompt
+    by_line = served.model.unit == "line"
+    return served.model.tokenizer.decode(prompt, newline_ends=by_line)
+
+
+def _messages(value: Any) -> list[dict[str, str]]:
+    """Return the messages of a conversation; parts of a content are joined if they are text."""
+    if not isinstance(value, list) or not value:
+        raise Refused("messages must be a list of {role, content}", field="messages")
+    messages = []
+    for at, message in enumerate(value):
+        role = message.get("role") if isinstance(message, dict) else None
+        content = message.get("content") if isinstance(message, dict) else None
+        if isinstance(content, list) and all(
+            isinstance(part, dict) and isinstance(part.get("text"), str) for part in content
+        ):
+            content = "".join(part["text"] for part in content)
+        if not isinstance(role, str) or not isinstance(content, str):
+            raise Refused(
+                f"messages[{at}] must have a role and a content that is text", field="messages"
+            )
+        role = "system" if role == "developer" else role
+        messages.append({"role": role, "content": whole(content)})
+    return messages
+
+
+# ---- writing
+
+
+class Writer:
+    """The texts of one HTTP request: submitted together, sent as one answer or as a stream."""
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        served: Served,
+        kind: str,
+        prefix: str,
+        shape: Callable[..., dict[str, Any]],
+    ) -> None:
+        assert served.engine is not None
+        self.exchange, self.served, self.kind, self.shape = exchange, served, kind, shape
+        self.engine: Engine = served.engine
+        self.id = f"{prefix}-{secrets.token_hex(12)}"
+        self.created = int(time.time())
+        self.streamed = exchange.fields.flag("stream")
+        self.prefixes = [""]
+        self._wake = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        options = exchange.fields.raw("stream_options", {})
+        if not isinstance(options, dict):
+            exchange.fields.refuse("stream_options", "an object")
+        self.usage_wanted = self.streamed and options.get("include_usage") is True
+
+    def request(self, prompt: str | np.ndarray, config: SamplingConfig, **options: Any) -> Request:
+        """Return a request to the engine."""
+        stops = self.exchange.fields.texts("stop", MOST_STOPS)
+        if any(len(stop) > MOST_STOP_CHARACTERS for stop in stops) or "" in stops:
+            self.exchange.fields.refuse(
+                "stop", f"texts of 1 to {MOST_STOP_CHARACTERS:,} characters"
+            )
+        return Request(
+            prompt,
+            config,
+            self._notify,
+            stop=stops,
+            streamed=self.streamed,
+            deadline=self.engine.clock() + self.exchange.service.config.timeout,
+            **options,
+        )
+
+    def _notify(self, request: Request) -> None:
+        self._loop.call_soon_threadsafe(self._wake.set)
+
+    async def run(self, requests: list[Request]) -> Any:
+        """Submit requests and send what becomes of them."""
+        exchange = self.exchange
+        try:
+            for request in requests:
+                if isinstance(request.prompt, str) and len(request.prompt) > LONG_PROMPT:
+                    await exchange.until(exchange.service.in_thread(self.engine.prepare, request))
+                else:
+                    self.engine.prepare(request)
+            self._submit(requests)
+            if self.streamed:
+                return await self._stream(requests)
+            while not all(request.done for request in requests):
+                await exchange.until(self._changed())
+                _raise_errors(requests)
+            _raise_errors(requests)
+            return self._whole(requests)
+        finally:
+            for request in requests:
+                self.engine.cancel(request)
+            self._count(requests)
+
+    def _submit(self, requests: list[Request]) -> None:
+        try:
+            for request in requests:
+                self.engine.submit(request)
+        except Full:
+            raise Refused(
+                f"{self.engine.waiting_rows:,} texts wait already; try again later",
+                status=429,
+                code="rate_limit_exceeded",
+                headers={"retry-after": "1"},
+            ) from None
+
+    def _changed(self) -> Awaitable[Any]:
+        self._wake.clear()
+        return self._wake.wait()
+
+    def _count(self, requests: list[Request]) -> None:
+        exchange, measures, model = self.exchange, self.exchange.service.measures, self.served.name
+        exchange.prompt_tokens = sum(request.prompt_tokens for request in requests)
+        exchange.generated_tokens = sum(request.drawn_tokens for request in requests)
+        measures.add("seqloom_prompt_tokens_total", exchange.prompt_tokens, model=model)
+        measures.add("seqloom_generated_tokens_total", exchange.generated_tokens, model=model)
+        for request in requests:
+            if request.first_drawn is not None:
+                seconds = request.first_drawn - request.arrived
+                measures.observe("seqloom_first_token_seconds", seconds, model=model)
+
+    def _head(self, kind: str) -> dict[str, Any]:
+        return {"id": self.id, "object": kind, "created": self.created, "model": self.served.name}
+
+    def _usage(self, requests: Sequence[Request]) -> dict[str, int]:
+        prompt = sum(request.prompt_tokens for request in requests)
+        drawn = sum(request.drawn_tokens for request in requests)
+        return {
+            "prompt_tokens": prompt,
+            "completion_tokens": drawn,
+            "total_tokens": prompt + drawn,
+        }
+
+    def _whole(self, requests: list[Request]) -> dict[str, Any]:
+        choices: list[dict[str, Any]] = []
+        for at, request in enumerate(requests):
+            for number in range(request.n):
+                events = [event for event in request.events if event.number == number]
+                text = self.prefixes[at] + "".join(event.text for event in events)
+                scores = [score for event in events for score in event.scores]
+                spelled = Spelled(self.served)
+                choices.append(
+                    self.shape(
+                        len(choices), text, spelled, scores, request, events[-1].finish, False
+                    )
+                )
+        return {**self._head(self.kind), "choices": choices, "usage": self._usage(requests)}
+
+    async def _stream(self, requests: list[Request]) -> None:
+        exchange = self.exchange
+        headers = {"cache-control": "no-cache", "x-accel-buffering": "no"}
+        head = self._head(self.kind + (".chunk" if self.kind.startswith("chat") else ""))
+        rest = {"usage": None} if self.usage_wanted else {}
+        spelled: dict[int, Spelled] = {}
+        await exchange.until(self._first(requests))
+        _raise_errors(requests)  # before the head is sent, as an ordinary error
+        await exchange.start(200, "text/event-stream; charset=utf-8", headers)
+        ended = False
+        while not ended:
+            ended = all(request.done for request in requests)
+            at = 0
+            for place, request in enumerate(requests):
+                while request.events:
+                    event: Event = request.events.popleft()
+                    number = at + event.number
+                    text = event.text
+                    if number not in spelled:
+                        spelled[number] = Spelled(self.served)
+                        text = self.prefixes[place] + text
+                    choice = self.shape(
+                        number, text, spelled[number], event.scores, request, event.finish, True
+                    )
+                    await exchange.event({**head, "choices": [choice], **rest})
+                at += request.n
+            _raise_errors(requests)
+            if not ended:
+                await exchange.until(self._changed())
+        if self.usage_wanted:
+            await exchange.event({**head, "choices": [], "usage": self._usage(requests)})
+        await exchange.event("[DONE]", last=True)
+
+    async def _first(self, requests: list[Request]) -> None:
+        while not any(request.events or request.done for request in requests):
+            await self._changed()
+
+
+def _raise_errors(requests: list[Request]) -> None:
+    for request in requests:
+        if request.error is not None:
+            raise request.error
+
+
+# ---- shapes
+
+
+class Spelled:
+    """The text of tokens one after another, for clients that put log-probabilities beside them."""
+
+    def __init__(self, served: Served) -> None:
+        self.tokenizer, self.by_line = served.model.tokenizer, served.model.unit == "line"
+        self.offset = 0
+        self._before = False
+
+    def next(self, token: int) -> tuple[str, int]:
+        """Return the text that a token adds, and where it begins."""
+        text, at = self.shown(token), self.offset
+        self.offset += len(text)
+        self._before = bool(text) and not text[-1].isspace()
+        return text, at
+
+    def shown(self, token: int) -> str:
+        """Return the text of a token at this place; its name where it has none."""
+        data = self.tokenizer.piece(token, before=self._before)
+        if not data:
+            return "\n" if token == self.tokenizer.eos_id and self.by_line else self.name(token)
+        try:
+            return data.decode("utf-8")
+        except UnicodeDecodeError:
+            return "bytes:" + "".join(f"\\x{byte:02x}" for byte in data)
+
+    def name(self, token: int) -> str:
+        """Return the name of a mark."""
+        return self.tokenizer.token(token)
+
+
+def _number(log_prob: float) -> float:
+    return log_prob if math.isfinite(log_prob) else IMPOSSIBLE
+
+
+def _completion_choice(
+    number: int,
+    text: str,
+    spelled: Spelled,
+    scores: list[TokenScore],
+    request: Request,
+    finish: str | None,
+    streamed: bool,
+) -> dict[str, Any]:
+    logprobs: dict[str, list[Any]] | None = None
+    if request.top is not None:
+        logprobs = {"tokens": [], "token_logprobs": [], "top_logprobs": [], "text_offset": []}
+        for score in scores:
+            tops: dict[str, float] = {}
+            for other, log_prob in reversed(score.top):  # the likelier one of equal texts stays
+                tops[spelled.shown(other)] = _number(log_prob)
+            shown, offset = spelled.next(score.token)
+            logprobs["tokens"].append(shown)
+            logprobs["text_offset"].append(offset)
+            first = score.log_prob is None
+            logprobs["token_logprobs"].append(None if first else _number(score.log_prob or 0.0))
+            logprobs["top_logprobs"].append(None if first else tops)
+    return {"index": number, "text": text, "logprobs": logprobs, "finish_reason": finish}
+
+
+def _chat_choice(
+    number: int,
+    text: str,
+    spelled: Spelled,
+    scores: list[TokenScore],
+    request: Request,
+    finish: str | None,
+    streamed: bool,
+) -> dict[str, Any]:
+    logprobs = None
+    if request.top is not None:
+        content = []
+        for score in scores:
+            tops = [_chat_token(spelled, other, log_prob) for other, log_prob in score.top]
+            content.append(
+                {**_chat_token(spelled, score.token, score.log_prob or 0.0), "top_logprobs": tops}
+            )
+            spelled.next(score.token)
+        logprobs = {"content": content}
+    message = {"role": "assistant", "content": text}
+    return {
+        "index": number,
+        "delta" if streamed else "message": message,
+        "logprobs": logprobs,
+        "finish_reason": finish,
+    }
+
+
+def _chat_token(spelled: Spelled, token: int, log_prob: float) -> dict[str, Any]:
+    text = spelled.shown(token)
+    return {"token": text, "logprob": _number(log_prob), "bytes": list(text.encode())}

@@ -1,0 +1,162 @@
+"""uvicorn with what it lacks: time limits for slow clients, and an orderly end.
+
+As it is, uvicorn keeps connections whose request never comes to an end, refuses new ones at once on
+SIGTERM (so nobody reads that the server is not ready), waits for streams without limit, and raises the
+signal again, which makes the exit code -15.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from seqloom.errors import ConfigError
+from seqloom.serving.answering import Service
+from seqloom.serving.app import make_app
+from seqloom.serving.catalogue import Catalogue
+from seqloom.serving.configs import ServeConfig
+
+NOTICE = 0.5  # seconds in which /ready is 503 before connections are refused
+KEEP_ALIVE = 75  # seconds that a connection may be idle between requests
+
+
+def guarded(config: ServeConfig) -> type[H11Protocol]:
+    """Return uvicorn's protocol with limits: a request must be complete in time, and there are only so
+    many connections.
+    """
+
+    class Guarded(H11Protocol):
+        _alarm: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            if len(self.connections) > config.max_connections:
+                transport.close()
+                return
+            self._arm(config.request_timeout)
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            cycle = self.cycle
+            if cycle is not None and not cycle.more_body and not cycle.response_complete:
+                self._disarm()
+
+        def on_response_complete(self) -> None:
+            super().on_response_complete()
+            self._arm(KEEP_ALIVE)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._disarm()
+            super().connection_lost(exc)
+
+        def _arm(self, seconds: float) -> None:
+            self._disarm()
+            if not self.transport.is_closing():
+                self._alarm = self.loop.call_later(seconds, self.transport.close)
+
+        def _disarm(self) -> None:
+            if self._alarm is not None:
+                self._alarm.cancel()
+                self._alarm = None
+
+    return Guarded
+
+
+class Server(uvicorn.Server):
+    """Ends in order: first not ready, then no new connections, then texts are ended as they are."""
+
+    def __init__(self, settings: uvicorn.Config, service: Service) -> None:
+        super().__init__(settings)
+        self.service = service
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Drain on SIGTERM and SIGINT; nothing is raised again, so the exit code is 0."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.drain)
+        try:
+            yield
+        finally:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.remove_signal_handler(number)
+
+    def drain(self) -> None:
+        """Begin to end; a second call ends at once."""
+        if self.service.draining:
+            self.should_exit = self.force_exit = True
+            return
+        self.service.draining = True
+        loop = asyncio.get_running_loop()
+        loop.call_later(NOTICE, setattr, self, "should_exit", True)
+        loop.call_later(self.service.config.drain, self._end_texts)
+
+    def _end_texts(self) -> None:
+        for served in self.service.catalogue:
+            if served.engine is not None:
+                served.engine.end_all()
+        # whatever does not end by that is cut off
+        asyncio.get_running_loop().call_later(2.0, setattr, self, "force_exit", True)
+
+
+def listen(config: ServeConfig) -> socket.socket:
+    """Bind the port; another server on it is an error of one line."""
+    family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((config.host, config.port))
+        bound.listen(1024)
+    except (OSError, OverflowError) as error:
+        bound.close()
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ConfigError(
+            f"cannot listen on {config.host} port {config.port}: {reason}; choose another with port"
+            " (0: a free one)",
+            ["port"],
+        ) from None
+    return bound
+
+
+def serve(
+    models: Sequence[str], config: ServeConfig, started: Callable[[str, Catalogue], None]
+) -> None:
+    """Serve models until a signal comes; `started` is called with the address once requests are
+    taken.
+    """
+    bound = listen(config)  # before models are loaded, which may take long
+    try:
+        catalogue = Catalogue(models, config)
+        service = Service(catalogue, config)
+        settings = uvicorn.Config(
+            make_app(service),
+            http=guarded(config),
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            log_level="critical",
+            access_log=False,
+            server_header=False,
+            timeout_keep_alive=KEEP_ALIVE,
+            h11_max_incomplete_event_size=1 << 16,
+        )
+        server = Server(settings, service)
+        name = f"[{config.host}]" if ":" in config.host else config.host
+        started(f"http://{name}:{bound.getsockname()[1]}", catalogue)
+        server.run(sockets=[bound])
+        catalogue.close()
+        sys.stderr.flush()
+    finally:
+        bound.close()
