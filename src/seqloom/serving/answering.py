@@ -224,7 +224,8 @@ class Endpoint:
             service.in_flight -= 1
             seconds = time.perf_counter() - begun
             labels = {"route": self.route, "model": exchange.model or ""}
-            service.measures.add("seqloom_requests_total", **labels, status=str(exchange.status))
+            status = str(exchange.status)
+            service.measures.add("seqloom_requests_total", 1, **labels, status=status)
             service.measures.observe("seqloom_request_seconds", seconds, **labels)
             service.log(exchange, seconds)
 
