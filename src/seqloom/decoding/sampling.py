@@ -272,9 +272,9 @@ def _nucleus(log_probs: np.ndarray, top_k: int, top_p: float) -> np.ndarray:
 
     result = np.full(log_probs.shape, -np.inf)
     for row in np.flatnonzero(np.isfinite(log_probs.max(axis=1))).tolist():
-        ids, probs = nucleus(log_probs[row], 1.0, top_k, top_p)
-        with np.errstate(divide="ignore"):
-            result[row, ids] = np.log(probs)
+        weights = nucleus(log_probs[row], 1.0, top_k, top_p)
+        kept = np.flatnonzero(weights)
+        result[row, kept] = np.log(weights[kept] / weights.sum())
     return result
 
 

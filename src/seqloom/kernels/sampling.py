@@ -103,7 +103,9 @@ def fill_paths(parents, turns, leaves, ends, nodes, labels):
 
 # ---- tokens, from a model's log-probabilities
 
-NUCLEUS = 256  # tokens that top-p sorts first; few distributions need more
+BUCKETS = 1024  # by which likely tokens are told from unlikely ones without sorting them
+BUCKETED = 16.0  # nats below the likeliest token that they cover; the last has all others
+EXACT = 1024  # tokens up to which weights are exact, so that a share that is reached exactly counts
 
 
 @njit(nogil=True, cache=True, inline="always")
@@ -143,45 +145,65 @@ def largest(values, k):
 
 
 @njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
-def _mass_below(values, threshold, top, coldness):
-    """Sum the weights of all values below a threshold."""
-    total = np.float32(0.0)
-    for j in range(len(values)):
-        weight = exp((np.float32(values[j]) - top) * coldness)
-        total += weight if values[j] < threshold else np.float32(0.0)
-    return total
+def _weigh(log_probs, top, coldness, weights):
+    """Set the weight of each token relative to the likeliest one."""
+    for j in range(len(log_probs)):
+        x = (np.float32(log_probs[j]) - top) * coldness
+        weights[j] = exp(x) if x > np.float32(-87.0) else np.float32(0.0)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _cut(log_probs, weights, top, temperature, by_count, needed):
+    """Keep the likeliest tokens up to the one with which their number, or the sum of their weights, is
+    at least `needed`; of equal ones those with the lowest ids. The weights of all others become 0.
+    """
+    scale = BUCKETS / (BUCKETED * temperature)
+    sums = np.zeros(BUCKETS, np.float64)
+    for j in range(len(weights)):
+        if weights[j] > 0:
+            bucket = min(int(min((top - log_probs[j]) * scale, 1e6)), BUCKETS - 1)
+            sums[bucket] += 1.0 if by_count else weights[j]
+    crossing, total = 0, 0.0
+    while crossing < BUCKETS - 1 and total + sums[crossing] < needed:
+        total += sums[crossing]
+        crossing += 1
+    within = np.empty(len(weights), np.int64)
+    size = 0
+    for j in range(len(weights)):
+        if weights[j] > 0:
+            bucket = min(int(min((top - log_probs[j]) * scale, 1e6)), BUCKETS - 1)
+            if bucket > crossing:
+                weights[j] = 0.0
+            elif bucket == crossing:
+                within[size] = j
+                size += 1
+    within = within[:size]
+    for i in np.argsort(-log_probs[within], kind="mergesort"):  # which keeps equal ones in order
+        j = within[i]
+        if total >= needed:
+            weights[j] = 0.0
+        else:
+            total += 1.0 if by_count else weights[j]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def nucleus(log_probs, temperature, top_k, top_p):
-    """Return the tokens that remain of log-probabilities (V,), likeliest first, and their
-    probabilities: after a temperature above zero, the top_k likeliest (0: all), and of these the
-    smallest set with a total of at least top_p.
+    """Return the weights of log-probabilities (V,), 0 where a token is not kept: after a temperature
+    above zero, the top_k likeliest (0: all), and of these the smallest set with at least the share top_p.
     """
-    size = len(log_probs)
-    width = min(top_k, size) if top_k else min(NUCLEUS, size)
-    while True:
-        ids = largest(log_probs, width)
-        top = log_probs[ids[0]]
-        weights = np.empty(width, np.float64)
-        total = 0.0
-        for i in range(width):
-            weights[i] = math.exp((np.float64(log_probs[ids[i]]) - top) / temperature)
-            total += weights[i]
-        if not top_k and width < size:
-            last = log_probs[ids[-1]]
-            ties = -np.sum(log_probs[ids] == last)
-            for j in range(size):
-                ties += log_probs[j] == last
-            total += ties * weights[-1]
-            total += _mass_below(log_probs, last, np.float32(top), np.float32(1 / temperature))
-        kept, mass = 0, 0.0
-        while kept < width and (kept == 0 or mass < top_p * total or top_p >= 1):
-            mass += weights[kept]
-            kept += 1
-        if mass >= top_p * total or width == size or top_k:
-            return ids[:kept], weights[:kept] / mass
-        width = min(16 * width, size)
+    weights = np.empty(len(log_probs), np.float64)
+    top = log_probs.max()
+    if len(weights) > EXACT:
+        _weigh(log_probs, np.float32(top), np.float32(min(1 / temperature, 1e30)), weights)
+    else:
+        for j in range(len(weights)):
+            weights[j] = math.exp((np.float64(log_probs[j]) - top) / temperature)
+    if 0 < top_k < len(weights):
+        _cut(log_probs, weights, top, temperature, True, np.float64(top_k))
+    if top_p < 1:
+        share = top_p * weights.sum()
+        _cut(log_probs, weights, top, temperature, False, max(share, 1e-300))
+    return weights
 
 
 @njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
@@ -228,16 +250,15 @@ def draw(log_probs, temperature, top_k, top_p, uniform):
             return _draw_any(log_probs, np.float32(0.0), np.float32(1.0), uniform)
         coldness = np.float32(min(1 / temperature, 1e30))
         return _draw_any(log_probs, log_probs.max(), coldness, uniform)
-    ids, probs = nucleus(log_probs, temperature, top_k, top_p)
-    remaining = uniform
-    for i in range(len(ids) - 1):
-        remaining -= probs[i]
-        if remaining < 0:
-            return ids[i]
-    last = len(ids) - 1
-    while last > 0 and probs[last] == 0:
-        last -= 1
-    return ids[last]
+    weights = nucleus(log_probs, temperature, top_k, top_p)
+    remaining, last = uniform * weights.sum(), 0
+    for j in range(len(weights)):
+        if weights[j] > 0:
+            last = j
+            remaining -= weights[j]
+            if remaining < 0:
+                return j
+    return last  # past the end by rounding
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
