@@ -90,29 +90,34 @@ class Drawing:
             self.seen = np.zeros(vocab_size, bool)
             self.seen[np.asarray(prompt, np.int64)] = True
 
-    def reshape(self, log_probs: np.ndarray, eos_id: int) -> np.ndarray:
-        """Return the log-probabilities (1, V) to draw from, before temperature and filters."""
-        if self.forbidden is not None:
-            log_probs = rule_out(log_probs, self.forbidden)
-        if self.position == 0 and self.allowed is not None:
-            log_probs = restrict(log_probs, [self.allowed])
-        if self.endless or self.position < self.config.min_tokens:
-            log_probs = postpone_end(log_probs, eos_id)
-        if self.seen is not None:
-            penalty = self.config.repetition_penalty
-            log_probs = apply_repetition_penalty(log_probs, self.seen[None], penalty)
-        return log_probs
-
     @property
-    def reshapes(self) -> bool:
-        """Return whether `reshape` changes anything at this position."""
-        return (
-            self.endless
-            or self.forbidden is not None
-            or self.seen is not None
-            or self.position < self.config.min_tokens
-            or (self.position == 0 and self.allowed is not None)
-        )
+    def postpones(self) -> bool:
+        """Return whether the end symbol is to be drawn only where nothing else is possible."""
+        return self.endless or self.position < self.config.min_tokens
+
+
+def reshape(rows: Sequence[Drawing], log_probs: np.ndarray, eos_id: int) -> None:
+    """Change log-probabilities (n, V) to those that each row draws from, before temperature and
+    filters.
+    """
+    forbidden = [row.forbidden for row in rows]
+    if forbidden[0] is not None and all(tokens is forbidden[0] for tokens in forbidden):
+        rule_out(log_probs, forbidden[0])
+    else:
+        for at, tokens in enumerate(forbidden):
+            if tokens is not None:
+                rule_out(log_probs[at], tokens)
+    for at, row in enumerate(rows):
+        if row.position == 0 and row.allowed is not None:
+            log_probs[at] = restrict(log_probs[at : at + 1], [row.allowed])[0]
+    if postponing := [at for at, row in enumerate(rows) if row.postpones]:
+        log_probs[postponing] = postpone_end(log_probs[postponing], eos_id)
+    for at, row in enumerate(rows):
+        if row.seen is not None:
+            penalised = apply_repetition_penalty(
+                log_probs[at : at + 1], row.seen[None], row.config.repetition_penalty
+            )
+            log_probs[at] = penalised[0]
 
 
 def draw_next(
@@ -124,9 +129,7 @@ def draw_next(
     from seqloom.kernels.sampling import draw_rows
 
     check_log_probs(log_probs)
-    for at, row in enumerate(rows):
-        if row.reshapes:
-            log_probs[at] = row.reshape(log_probs[at : at + 1], eos_id)[0]
+    reshape(rows, log_probs, eos_id)
     if uniforms is None:
         # a greedy row draws no numbers, as nothing depends on them
         uniforms = np.array(

@@ -35,6 +35,8 @@ class StopStrings:
         """
         if self.hit is not None:
             return "", True
+        if not self._stops:
+            return piece, False
         text = self._held + piece
         matches = [
             (start + len(stop), start, stop)
@@ -134,6 +136,8 @@ class Speller:
         self.tokenizer, self.ends = tokenizer, ends
         self.ended = False  # by one of the ends or by a stop string
         self._text = TextStream(stop, skip=len(dropped))
+        # a server spells the same tokens over and over
+        self._pieces: dict[tuple[int, bool], bytes] = tokenizer.derived("pieces", dict)
         self._before = before or bool(dropped)
 
     def feed(self, token: int) -> str:
@@ -141,7 +145,11 @@ class Speller:
         if token in self.ends:
             self.ended = True
             return ""
-        piece, self.ended = self._text.feed(self.tokenizer.piece(token, before=self._before))
+        spelled = self._pieces.get((token, self._before))
+        if spelled is None:
+            spelled = self.tokenizer.piece(token, before=self._before)
+            self._pieces[token, self._before] = spelled
+        piece, self.ended = self._text.feed(spelled)
         self._before = True
         return piece
 

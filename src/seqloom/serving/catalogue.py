@@ -13,6 +13,7 @@ from seqloom.errors import ConfigError
 from seqloom.serving.configs import ServeConfig
 from seqloom.serving.engine import Engine
 from seqloom.serving.fields import Refused
+from seqloom.serving.prompts import Prompts
 from seqloom.storage import load
 from seqloom.tasks.task import Verb
 
@@ -41,14 +42,13 @@ class Served:
 def _engine(model: LanguageModel, config: ServeConfig) -> Engine:
     generator = model.generator()
     limit = getattr(generator.whole, "context", None)  # of a Transformer, whose window is filled
-    return Engine(
+    prompts = Prompts(
         generator,
-        max_rows=config.rows,
-        max_waiting=config.queue,
         context=model.context if limit is None else None,
         limit=limit,
         fresh_lines=model.unit == "line" and not model.carry,
     )
+    return Engine(prompts, max_rows=config.rows, max_waiting=config.queue)
 
 
 class Catalogue:

@@ -234,9 +234,11 @@ class Writer:
         try:
             for request in requests:
                 if isinstance(request.prompt, str) and len(request.prompt) > LONG_PROMPT:
-                    await exchange.until(exchange.service.in_thread(self.engine.prepare, request))
+                    await exchange.until(
+                        exchange.service.in_thread(self.engine.prompts.prepare, request)
+                    )
                 else:
-                    self.engine.prepare(request)
+                    self.engine.prompts.prepare(request)
             self._submit(requests)
             if self.streamed:
                 return await self._stream(requests)

@@ -19,12 +19,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from seqloom.decoding.constraints import HealedPrompt, rule_out
-from seqloom.decoding.generation import Generator, choose_spelling, open_ended
-from seqloom.decoding.sampling import Drawing, draw_next, repeats, top_indices
-from seqloom.decoding.spelling import Speller
+from seqloom.decoding.sampling import draw_next, repeats, top_indices
 from seqloom.decoding.stepper import State, check_log_probs, extend, join, select
-from seqloom.errors import ConfigError, ModelError, SeqloomError
+from seqloom.errors import ModelError, SeqloomError
+from seqloom.serving.prompts import Prompts
 from seqloom.serving.requests import Event, Full, Request, Row, TokenScore
 
 PROMPT_TOKENS = 128  # of prompts that are read in one turn, beside the tokens of running rows
@@ -38,22 +36,15 @@ class Engine:
 
     def __init__(
         self,
-        generator: Generator,
+        prompts: Prompts,
         *,
         max_rows: int,
         max_waiting: int,
-        context: int | None = None,
-        limit: int | None = None,
-        fresh_lines: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Start the thread. `context`: how many tokens back the model can see, where a prompt may be
-        cut to them; `limit`: tokens that fit into its window; `fresh_lines`: every line begins anew.
-        """
-        self.generator, self.stepper = generator, generator.whole
-        self.max_rows, self.max_waiting = max_rows, max_waiting
-        self.context, self.limit, self.fresh_lines = context, limit, fresh_lines
-        self.clock = clock
+        """Start the thread."""
+        self.prompts, self.stepper = prompts, prompts.generator.whole
+        self.max_rows, self.max_waiting, self.clock = max_rows, max_waiting, clock
         self.eos_id = self.stepper.eos_id
         self._read_on = getattr(self.stepper, "read_on", None)
         self._extends = hasattr(self.stepper, "extend")
@@ -72,7 +63,7 @@ class Engine:
     def submit(self, request: Request) -> None:
         """Put a request into the queue; raise Full where there is no room."""
         if request.row is None:
-            self.prepare(request)
+            self.prompts.prepare(request)
         request.open, request.arrived = request.n, self.clock()
         with self._wake:
             if self._stopping:
@@ -156,42 +147,6 @@ class Engine:
         self._finish_prompts()
         self._draw()
         self._step()
-
-    def prepare(self, request: Request) -> None:
-        """Find the tokens of a prompt; in any thread, as it may take long."""
-        generator = self.generator
-        request.row = row = Row(request, np.empty(0, np.int64))
-        if isinstance(request.prompt, str):
-            if row.scored:
-                ids = generator.tokenizer.encode(request.prompt, newline_ends=generator.by_line)
-            else:
-                row.plan = generator.plan(generator.last_line(request.prompt))
-                ids = row.plan.whole.ids if row.plan.certain is None else row.plan.certain
-            request.prompt_tokens = len(ids) if row.plan is None else len(row.plan.whole.ids)
-        else:
-            ids = request.prompt
-            request.prompt_tokens = len(ids)
-        if self.limit is not None and request.prompt_tokens >= self.limit:
-            raise ConfigError(
-                f"the prompt has {request.prompt_tokens:,} tokens, but the context of the model has "
-                f"{self.limit:,}, one of them for the start",
-                ["prompt"],
-            )
-        row.whole = ids = np.asarray(ids, np.int64)
-        if len(ids) and ids[0] == self.eos_id and not isinstance(request.prompt, str):
-            # a sequence begins as if `</s>` had been read
-            if row.scored:
-                row.scores.append(TokenScore(self.eos_id, None, []))
-                row.first = False
-            ids = ids[1:]
-        if self.fresh_lines:
-            *before, ids = np.split(ids, np.flatnonzero(ids == self.eos_id) + 1)
-            if row.scored:
-                row.units.extend([*before[1:], ids] if before else ())
-                ids = before[0] if before else ids
-        if self.context is not None and not row.scored:
-            ids = ids[max(len(ids) - self.context, 0) :]
-        row.pending = ids
 
     def _join_new(self, new: list[Row]) -> None:
         """Begin sequences."""
@@ -296,7 +251,8 @@ class Engine:
                     self._emit(row, index, "", "length")
             else:
                 try:
-                    writers = self._writers(row, i)
+                    one = select(self._state, np.array([i])) if row.plan is not None else None
+                    writers = self.prompts.writers(row, one, self._log_probs[i : i + 1])
                 except SeqloomError as error:
                     self._fail(row.request, error)
                     continue
@@ -311,52 +267,6 @@ class Engine:
             self._log_probs[at],
             rows,
         )
-
-    def _writers(self, row: Row, at: int) -> list[Row]:
-        """Return the rows that write after a prompt, each with its spelling of the last word."""
-        request, generator, plan = row.request, self.generator, row.plan
-        forbidden = self.generator.never
-        if request.ends:
-            forbidden = np.array([t for t in forbidden.tolist() if t not in request.ends], np.int64)
-        spellings = None
-        if plan is not None:
-            read = None
-            if plan.certain is not None:
-                log_probs = self._log_probs[at : at + 1].copy()
-                if len(generator.never):
-                    rule_out(log_probs, generator.never)
-                read = select(self._state, np.array([at])), log_probs
-            spellings = generator.heal("", plan, read)
-        seed = None if request.config.temperature == 0 else request.config.seed
-        ends = {self.eos_id, *request.ends}
-        if isinstance(request.prompt, str):
-            before = open_ended(request.prompt)
-        else:
-            before = open_ended(generator.tokenizer.decode(row.whole[-1:]))
-        writers = []
-        for index in range(request.n):
-            writer = Row(request, np.empty(0, np.int64))
-            writer.index, writer.first = index, False
-            writer.scores = list(row.scores)
-            chosen = HealedPrompt(row.whole)
-            if spellings is not None and plan is not None:
-                chosen = choose_spelling(spellings, seed, index)
-                if plan.certain is not None:
-                    writer.pending = chosen.ids[len(plan.certain) :]
-            writer.speller = Speller(
-                generator.tokenizer, request.stop, ends, before=before, dropped=chosen.dropped
-            )
-            writer.drawing = Drawing(
-                request.config,
-                index,
-                chosen.ids,
-                self.stepper.vocab_size,
-                allowed=chosen.allowed,
-                forbidden=forbidden if len(forbidden) else None,
-                endless=generator.endless and not request.config.allow_eos,
-            )
-            writers.append(writer)
-        return writers
 
     def _draw(self) -> None:
         """Draw the next token of every row that has read all it has to."""
@@ -416,7 +326,9 @@ class Engine:
             self._finish(row, "stop" if speller.ended else "length", piece)
             return
         row.pending = np.array([token], np.int64)
-        if piece or (row.scores and request.streamed):
+        if not request.streamed:
+            row.text.append(piece)
+        elif piece or row.scores:
             self._emit(row, row.index, piece, None)
 
     def _finish(self, row: Row, reason: str, piece: str = "") -> None:
@@ -427,7 +339,7 @@ class Engine:
         row.drawing = None
         row.pending = np.empty(0, np.int64)
         row.over = True
-        self._emit(row, row.index, piece + tail, reason)
+        self._emit(row, row.index, "".join(row.text) + piece + tail, reason)
 
     def _emit(self, row: Row, index: int, text: str, finish: str | None) -> None:
         request = row.request

@@ -79,6 +79,7 @@ class Row:
         self.speller: Speller | None = None
         self.index = 0
         self.scores: list[TokenScore] = []
+        self.text: list[str] = []  # that is sent at the end
         self.drawn: list[int] = []  # to see whether they only repeat themselves
         self.first = True  # no token was read
         self.over = False  # all is written

@@ -135,7 +135,7 @@ async def tokenize(exchange: Exchange) -> Any:
         ids = [marks[text]]
     else:
         ids = (await exchange.until(exchange.service.in_thread(tokenizer.encode, text))).tolist()
-    limit = None if served.engine is None else served.engine.limit
+    limit = None if served.engine is None else served.engine.prompts.limit
     return {"tokens": ids, "count": len(ids), "max_model_len": limit}
 
 
@@ -194,7 +194,7 @@ def _described(served: Served) -> dict[str, Any]:
         "owned_by": "seqloom",
         "task": served.task.name,
         "kind": served.model.name,
-        "max_model_len": None if served.engine is None else served.engine.limit,
+        "max_model_len": None if served.engine is None else served.engine.prompts.limit,
         "verbs": sorted(served.verbs),
     }
 
