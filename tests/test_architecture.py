@@ -20,6 +20,7 @@ FILES = sorted(ROOT.rglob("*.py"))
 LEVELS = {
     "cli": 11,
     "comparison": 10,
+    "serving": 10,
     "tasks": 9,
     "views": 8,
     "interop": 8,
@@ -62,6 +63,8 @@ SLOW = {
     "safetensors",
     "altair",
     "polars",
+    "starlette",
+    "uvicorn",
 }  # to import
 LONGEST = 450  # lines
 OUTSIDE = {"__init__.py", "__main__.py"}  # they stand above all levels
@@ -265,6 +268,8 @@ def test_only_language_models_import_language_models(path):
 @pytest.mark.parametrize("path", FILES, ids=name_of)
 def test_what_is_slow_to_import_is_imported_when_needed(path):
     allowed = {"kernels": {"numba"}, "nn": {"torch"}, "training": {"torch"}}.get(place(path), set())
+    if place(path) == "serving" and path.stem in ("app", "server"):
+        allowed = {"starlette", "uvicorn"}
     at_once = {module.partition(".")[0] for _, module in imports(path, top_only=True)}
     if path.stem.endswith("_net"):
         allowed = {"torch"}
@@ -353,7 +358,9 @@ CALLERS = {  # who may call these, and what for if it is not in maths.py
     "recurrent.tanh_gated": "the candidate of a GRU, also in float64",
     "recurrent.lstm_row": "the LSTM",
     "recurrent.rnn_row": "the plain RNN",
-    "sampling.draw": "probabilities of log-probabilities that are normalised already",
+    "sampling._draw_any": "probabilities of log-probabilities that are normalised already",
+    "sampling._weigh": "probabilities of log-probabilities that are normalised already",
+    "sampling.nucleus": "probabilities of log-probabilities that are normalised already",
     "hmm.log_sum": "float64, where sums of probabilities would underflow",
     "hmm.log_pass": "float64, back from logarithms",
     "hmm.exponentiate": "float64, and notices what would underflow",
@@ -515,7 +522,7 @@ def test_nothing_hides_the_standard_library(path):
 
 # ---- budgets: what the house may weigh. A commit that raises one of them says why.
 
-MAX_FILES = 418
+MAX_FILES = 434
 MAX_KILOTOKENS = {  # thousands of Python tokens of a folder; "" are the files of the package itself
     "": 21,
     "charts": 29,
@@ -523,15 +530,16 @@ MAX_KILOTOKENS = {  # thousands of Python tokens of a folder; "" are the files o
     "comparison": 33,
     "contracts": 36,
     "data": 61,
-    "decoding": 15,
+    "decoding": 17,
     "interop": 34,
-    "kernels": 50,
+    "kernels": 52,
     "metrics": 27,
     "models": 134,
     "nn": 34,
     "reference": 9,
     "runtime": 24,
-    "tasks": 12,
+    "serving": 19,
+    "tasks": 14,
     "testing": 13,
     "text": 28,
     "training": 18,
@@ -565,7 +573,7 @@ BLANK = {
 
 
 FLAG = re.compile(r"(?<![\w`-])--[a-z][a-z-]+")
-BY_COMMANDS = ("cli", "tasks", "interop")  # what only commands use
+BY_COMMANDS = ("cli", "tasks", "interop", "serving")  # what only commands use
 COMMAND = re.compile(r"seqloom [a-z]+ ")  # a command line that a message or a docstring spells out
 
 
