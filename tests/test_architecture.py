@@ -522,7 +522,7 @@ def test_nothing_hides_the_standard_library(path):
 
 # ---- budgets: what the house may weigh. A commit that raises one of them says why.
 
-MAX_FILES = 434
+MAX_FILES = 436
 MAX_KILOTOKENS = {  # thousands of Python tokens of a folder; "" are the files of the package itself
     "": 21,
     "charts": 29,
@@ -531,7 +531,7 @@ MAX_KILOTOKENS = {  # thousands of Python tokens of a folder; "" are the files o
     "contracts": 36,
     "data": 61,
     "decoding": 17,
-    "interop": 34,
+    "interop": 37,
     "kernels": 52,
     "metrics": 27,
     "models": 134,

@@ -28,7 +28,7 @@ from tests.interop.llama_files import llama_file, values, weights
 from .command_worker import Ended, Worker
 from .counts import Counts
 from .damages import ODD, damage_arrays, damage_bytes, damage_tokenizer, edit_json, pick, to_json
-from .specimens import REVERSED, TEXT, random_encoder
+from .specimens import LABELLED, REVERSED, TAGGED, TEXT, random_encoder
 
 SMALL: dict[str, Any] = {"d_model": 8, "n_heads": 2, "n_layers": 1}
 ENCODER: dict[str, Any] = {**SMALL, "context": 24, "d_mlp": 12}
@@ -72,6 +72,8 @@ USES = {
     "bert": ["fill", "{out}", "the [MASK] sat", "-q"],
     "sentence-encoder": ["embed", "{out}", "the cat sat", "-q"],
     "transformer": ["translate", "{out}", "{text}", "-q"],
+    "classifier": ["predict", "{out}", "{text}", "-q"],
+    "tagger": ["predict", "{out}", "{text}", "-q"],
 }
 
 
@@ -88,6 +90,13 @@ def make_models() -> dict[str, Any]:
     made["albert"] = random_encoder(
         "bert", **ENCODER, shared_layers=True, d_embed=6, activation="gelu"
     )
+    with tempfile.TemporaryDirectory() as place:
+        made["bert"].save(f"{place}/encoder")
+        on_encoder = {"encoder": f"{place}/encoder"}
+        made["labels"] = model_class("classifier")(
+            **on_encoder, pooling="first", head_layer="tanh"
+        ).fit(LABELLED, train=train)
+        made["tags"] = model_class("tagger")(**on_encoder, crf=False).fit(TAGGED, train=train)
     made["sentences"] = random_encoder("sentence-encoder", **ENCODER, activation="gelu")
     return made
 

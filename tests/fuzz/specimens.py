@@ -347,6 +347,7 @@ SPECIMENS: dict[str, Maker] = {
     ),
     "classifier-numbers": _sequence("classifier", _numbers(), encoder="cnn", d_hidden=6),
     "classifier-published": _on_encoder("classifier", LABELLED, pooling="attention"),
+    "classifier-head": _on_encoder("classifier", LABELLED, pooling="first", head_layer="tanh"),
     "classifier-pairs": _on_encoder(
         "classifier", [((text, text[::-1]), label) for text, label in LABELLED], frozen=True
     ),

@@ -15,6 +15,7 @@ from tests.golden import (
     fasttext_models,
     gensim_answers,
     gpt2_answers,
+    head_answers,
     hmmlearn_answers,
     pytorch_crf_answers,
     text_scores_answers,
@@ -65,6 +66,7 @@ def main():
     pytorch_crf_answers.record()
     text_scores_answers.record()
     gpt2_answers.record_network()
+    head_answers.record()
     if given.gpt2:
         from seqloom.text.subword import ALPHABET
 

@@ -22,7 +22,24 @@ WORDS = [
     ".",
 ]
 TEXTS = ["the cat sat", "a dog ran on the mats .", ("the cat", "a dog ran"), ".", ("", "the")]
-FAMILIES = ("bert", "roberta", "distilbert", "albert", "electra")
+FAMILIES = ("bert", "roberta", "distilbert", "albert", "electra", "xlm-roberta")
+PIECES = [
+    "<s>",
+    "<pad>",
+    "</s>",
+    "<unk>",
+    "▁the",
+    "▁cat",
+    "▁sat",
+    "▁on",
+    "▁mat",
+    "s",
+    "▁dog",
+    "▁a",
+    "▁ran",
+    "▁.",
+    "<mask>",
+]
 _SMALL = {
     "vocab_size": len(WORDS),
     "hidden_size": 16,
@@ -48,6 +65,9 @@ def make_config(family, **options):
                 **options,
             }
         )
+    if family == "xlm-roberta":
+        own = {"max_position_embeddings": 22, "pad_token_id": 1, "type_vocab_size": 1}
+        return transformers.XLMRobertaConfig(**{**_SMALL, **own, **options})
     if family == "distilbert":
         return transformers.DistilBertConfig(
             **{
@@ -79,9 +99,15 @@ def make_network(config, kind="AutoModelForMaskedLM", seed=0):
 
 
 def save(network, place, words=WORDS):
-    """With a tokenizer of words."""
+    """With a tokenizer of words, or of pieces as SentencePiece has them."""
     network.save_pretrained(place)
-    write_tokenizer(place, words)
+    if network.config.model_type == "xlm-roberta":
+        import transformers
+
+        scored = [(piece, -float(i)) for i, piece in enumerate(PIECES)]
+        transformers.XLMRobertaTokenizer(vocab=scored).save_pretrained(place)
+    else:
+        write_tokenizer(place, words)
     return place
 
 

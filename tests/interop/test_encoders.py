@@ -33,6 +33,7 @@ OPTIONS = {
     "distilbert": {},
     "albert": {"layer_norm_eps": 1e-3},
     "electra": {"hidden_act": "relu"},
+    "xlm-roberta": {},
 }
 
 
@@ -138,7 +139,7 @@ def test_there_and_back(both, tmp_path):
 @pytest.mark.parametrize("kind", ["AutoModel", "AutoModelForSequenceClassification"])
 def test_without_the_head_there_are_hidden_states_alone(family, kind, tmp_path, capsys):
     network = make_network(make_config(family), kind)
-    model = interop.open(save(network, tmp_path / "theirs"))
+    model = interop.open(save(network, tmp_path / "theirs"), "bert")
     _, given = batch(model, ["the cat sat"])
     with torch.no_grad():
         expected = network.base_model(**given)[0][0].numpy()

@@ -177,11 +177,11 @@ def test_bos_from_the_template(tmp_path):
 # ---- SentencePiece
 
 
-def fused(ids):
+def fused(ids, unknown=0):
     """With one <unk> for several: a mark in a text is cut, and what is unknown on both sides of the
     cut is unknown twice.
     """
-    return [i for before, i in pairwise([None, *ids]) if i or before != 0]
+    return [i for before, i in pairwise([None, *ids]) if i != unknown or before != unknown]
 
 
 FORMS = [
@@ -260,6 +260,22 @@ def test_albert(tmp_path):
             text
         )
     assert special_tokens(directory(tmp_path, "albert"))["cls"] == "[CLS]"
+
+
+def test_xlm_roberta_has_the_ids_of_fairseq(tmp_path):
+    """Four marks come first, so that its pieces have the next number, and the mask is last."""
+    pytest.importorskip("sentencepiece")
+    theirs = sentencepiece_file(tmp_path / "sentencepiece.bpe.model", "unigram")
+    place, size = directory(tmp_path, "xlm-roberta"), theirs.get_piece_size()
+    found = read_tokenizer(place, rows=size + 2)
+    assert [found.token(i) for i in range(4)] == ["<s>", "<pad>", "</s>", "<unk>"]
+    assert found.id("<mask>") == size + 1
+    assert found.unk_id == 3
+    for text in [*TEXTS[:5], *PROBES]:
+        ids = [i + 1 if i else 3 for i in theirs.encode(text)]
+        assert fused(found.encode(text).tolist(), 3) == ids, text
+    roles = special_tokens(place)
+    assert (roles["cls"], roles["sep"], roles["mask"]) == ("<s>", "</s>", "<mask>")
 
 
 @pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses")

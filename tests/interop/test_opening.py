@@ -15,6 +15,7 @@ from seqloom import interop
 from seqloom.errors import ConfigError, DataError, ModelError, SeqloomError
 from seqloom.interop import layouts, tensors
 from seqloom.interop.opening import FAMILIES, form_of
+from seqloom.models.sequence.published import named as name_in_network
 from tests.golden import fasttext_models
 from tests.interop.llama_files import llama_file
 from tests.interop.test_g2p import generated
@@ -36,7 +37,7 @@ def written(tmp_path_factory):
     return place, models
 
 
-NAMES = ["gpt2", "llama", "marian", "bart", "t5", "bert", "albert", "sentences"]
+NAMES = ["gpt2", "llama", "marian", "bart", "t5", "bert", "albert", "sentences", "labels", "tags"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -161,7 +162,8 @@ def test_what_is_refused(tmp_path):
             interop.open(tmp_path / path, **options)
         assert "\n" not in str(caught.value)
     with pytest.raises(
-        ConfigError, match="m is of kind ngram, which transformers does not have; bert, gpt, "
+        ConfigError,
+        match="m is of kind ngram, which transformers does not have; bert, classifier, gpt, ",
     ):
         interop.write(model, tmp_path / "theirs", "m")
 
@@ -195,6 +197,8 @@ def test_every_array_has_tensors_of_its_own(written):
         "bert": layouts.ENCODERS["bert"],
         "albert": layouts.ENCODERS["albert"],
         "sentences": layouts.ENCODERS["bert"],
+        "labels": layouts.with_head("bert", "ForSequenceClassification", name_in_network),
+        "tags": layouts.with_head("bert", "ForTokenClassification", name_in_network),
     }
     for name, layout in tables.items():
         shapes = tensors.expected_shapes(written[1][name])
@@ -204,7 +208,7 @@ def test_every_array_has_tensors_of_its_own(written):
         unused = sum(location.line.skipped * location.shape[-1] for location in locations)
         theirs = sum(np.prod(shape) for location in locations for shape in location.shapes.values())
         assert theirs == sum(map(np.prod, shapes.values())) + unused, name
-    assert {name for name in NAMES if name != "sentences"} <= FAMILIES.keys()
+    assert set(NAMES) - {"sentences", "labels", "tags"} <= FAMILIES.keys()
 
 
 def test_nobody_else_knows_how_published_models_lie():

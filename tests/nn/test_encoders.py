@@ -73,7 +73,8 @@ def test_pooling_is_what_it_says_and_ignores_padding(kind, x):
         assert torch.allclose(pooling.weights(x, LENGTHS).sum(1), torch.ones(3))
     else:
         expected = [
-            {"last": row[-1], "mean": row.mean(0), "max": row.amax(0)}[kind] for row in rows
+            {"last": row[-1], "first": row[0], "mean": row.mean(0), "max": row.amax(0)}[kind]
+            for row in rows
         ]
     assert torch.allclose(out, torch.stack(expected), atol=1e-6)
     assert (pooling(x, torch.tensor([7, 0, 1]))[1] == 0).all()

@@ -27,6 +27,7 @@ vectors, training goes on
   seqloom convert SmolLM2-135M-Instruct.Q4_1.gguf small --bits 4   # the same with 4 bits per weight
   seqloom convert gpt2-directory gpt2            # a GPT-2 or Llama that transformers saved
   seqloom convert gpt2 again --form hugging-face # and back
+  seqloom convert distilbert-sst2 sentiment      # a classifier or tagger with its labels
   seqloom convert opus-mt-en-de translator       # a Marian, T5 or BART that transformers saved
   seqloom convert g2p_en/checkpoint20.npz g2p    # the weights of g2p-en to a translator of words \
 into phonemes
@@ -45,7 +46,8 @@ into phonemes
 )
 @click.option(
     "--task",
-    help="What a converted encoder is for, where its family serves several tasks.",
+    help="What a converted encoder is for, where its family serves several tasks, if not what its head "
+    "is for; pairs: a classifier of pairs of texts.",
     metavar="TASK",
 )
 @click.option(

@@ -1,6 +1,8 @@
-"""The families bert, roberta, distilbert, albert and electra as `bert` and `sentence-encoder`, and back.
+"""The families bert, roberta, xlm-roberta, distilbert, albert and electra as `bert` and
+`sentence-encoder`, and back.
 
-The head for masked tokens is read if the file has one; heads of other tasks are left out, by name.
+The head for masked tokens is read if the file has one; heads of other tasks (`interop/heads`) are left
+out, by name.
 
 A directory of sentence-transformers (https://www.sbert.net) also says how a text gets its vector.
 modules.json lists the steps: the encoder, pooling, and possibly a division by the length.
@@ -12,6 +14,7 @@ further layer, is refused by name.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -76,10 +79,15 @@ class Family:
 FAMILIES = {
     "bert": Family("Bert", KEYS),
     "roberta": Family("Roberta", KEYS, head_activation="gelu-erf"),
+    "xlm-roberta": Family("XLMRoberta", KEYS, head_activation="gelu-erf"),
     "distilbert": Family("DistilBert", DISTILBERT_KEYS, "activation"),
     "albert": Family("Albert", NARROW_KEYS),
     "electra": Family("Electra", NARROW_KEYS, head_activation="gelu-erf"),
 }
+ROBERTAS = (
+    "roberta",
+    "xlm-roberta",
+)  # with positions after that of the padding, two marks in pairs
 # What the names of a body begin with that was saved alone.
 _BODY = ("embeddings.", "embeddings_project.", "encoder.", "transformer.", "pooler.")
 MODULES, POOLING, READING = "modules.json", "1_Pooling", "sentence_bert_config.json"
@@ -98,9 +106,12 @@ def read_encoder(directory: ModelDirectory, task: str | None) -> Parts:
     """Return the parts of a masked language model, or of one for sentence vectors if that is the task."""
     name = directory.text("model_type")
     layout, tied = ENCODERS[name], directory.flag("tie_word_embeddings", True)
-    directory = replace(directory, tensors=_renamed(directory.tensors, layout, tied))
+    directory = renamed(directory, layout, tied)
     shapes = directory.shapes
-    options = {**_options(directory, name), "pooler": layout.weight("pooler", shapes) in shapes}
+    options = {
+        **encoder_options(directory, name),
+        "pooler": layout.weight("pooler", shapes) in shapes,
+    }
     tokenizer = read_tokenizer(directory, directory.rows(layout.weight("embedding", shapes)))
     guesses = layout.weight("head.dense", shapes) in shapes
     cls: Any = SentenceEncoder if _for_sentences(directory, task) else Bert
@@ -114,25 +125,13 @@ def read_encoder(directory: ModelDirectory, task: str | None) -> Parts:
         }
     else:
         options["head"] = False
-    outside = [
-        tensor for tensor in shapes if not tensor.startswith(layout.prefix_of(shapes) or _BODY)
-    ]
-    head_tensors = {
-        f"{layer}.{kind}"
-        for layer in layout.head.values()
-        for kind in ("weight", "bias")
-        if guesses
-    }
-    if others := [tensor for tensor in outside if tensor not in head_tensors]:
-        progress.say(
-            f"{directory.name}: left out, as they are for other tasks: {shortened(others, 6)}"
-        )
+    outside = outside_of(directory, layout, layout.head.values() if guesses else ())
     return Parts(
         directory,
         cls,
         options,
         {"text": tokenizer},
-        _marks(directory, tokenizer, name),
+        read_marks(directory, tokenizer, name),
         layout,
         directory.record("transformers", family=name),
         left_out=outside,
@@ -145,20 +144,35 @@ def _for_sentences(directory: ModelDirectory, task: str | None) -> bool:
     return task in (SentenceEncoder.name, SentenceEncoder.task.replace(" ", "-"))
 
 
-def _renamed(tensors: dict[str, Any], layout: Layout, tied: bool) -> dict[str, Any]:
-    """Return the tensors by the names that newer versions give them."""
+def outside_of(directory: ModelDirectory, layout: Layout, read: Iterable[Any]) -> list[str]:
+    """Return the tensors outside of the encoder; say which of them are not of the layers that are
+    `read`.
+    """
+    body = layout.prefix_of(directory.shapes) or _BODY
+    outside = [tensor for tensor in directory.shapes if not tensor.startswith(body)]
+    of_head = {f"{layer}.{kind}" for layer in read for kind in ("weight", "bias")}
+    if others := [tensor for tensor in outside if tensor not in of_head]:
+        progress.say(
+            f"{directory.name}: left out, as they are for other tasks: {shortened(others, 6)}"
+        )
+    return outside
+
+
+def renamed(directory: ModelDirectory, layout: Layout, tied: bool) -> ModelDirectory:
+    """Return the directory with its tensors by the names that newer versions give them."""
     renamed = {
         name.replace(".gamma", ".weight").replace(".beta", ".bias"): tensor
-        for name, tensor in tensors.items()
+        for name, tensor in directory.tensors.items()
     }
     bias, second = f"{layout.head['head']}.bias", f"{layout.head['head.output']}.bias"
     if second in renamed:  # the same array twice, or only this one, or that of an untied output
         second_bias = renamed.pop(second)
         renamed[bias] = renamed.get(bias, second_bias) if tied else second_bias
-    return renamed
+    return replace(directory, tensors=renamed)
 
 
-def _options(directory: ModelDirectory, name: str) -> dict[str, Any]:
+def encoder_options(directory: ModelDirectory, name: str) -> dict[str, Any]:
+    """Return the values of an encoder as options of an `EncoderLayout`."""
     if directory.flag("is_decoder", False) or directory.flag("add_cross_attention", False):
         directory.fail("it is a decoder, or attends to another text, which is not supported")
     positions = directory.text("position_embedding_type", "absolute")
@@ -174,7 +188,7 @@ def _options(directory: ModelDirectory, name: str) -> dict[str, Any]:
             )
     family = FAMILIES[name]
     options = {"n_types": 0, **directory.options(family.keys)}
-    offset = directory.integer("pad_token_id", 0, 999, 1) + 1 if name == "roberta" else 0
+    offset = directory.integer("pad_token_id", 0, 999, 1) + 1 if name in ROBERTAS else 0
     options["context"] -= offset
     if options["context"] < 4:
         directory.fail(
@@ -192,7 +206,7 @@ def _options(directory: ModelDirectory, name: str) -> dict[str, Any]:
     }
 
 
-def _marks(directory: ModelDirectory, tokenizer: Tokenizer, name: str) -> dict[str, int]:
+def read_marks(directory: ModelDirectory, tokenizer: Tokenizer, name: str) -> dict[str, int]:
     """Return the tokens around texts as `models.masked.inputs.MARKS` has them."""
     ids = {role: tokenizer.id(token) for role, token in special_tokens(directory).items()}
     marks = {role: i for role in ("cls", "sep", "pad", "mask") if (i := ids.get(role)) is not None}
@@ -200,7 +214,7 @@ def _marks(directory: ModelDirectory, tokenizer: Tokenizer, name: str) -> dict[s
         if role not in marks:
             directory.fail(f"its tokenizer has no {role} token, which stands around every text")
     marks.setdefault("pad", marks["sep"])  # padding is never read
-    return {**marks, "separators": 2 if name == "roberta" else 1}
+    return {**marks, "separators": 2 if name in ROBERTAS else 1}
 
 
 # ---- how a text gets its vector
@@ -276,49 +290,60 @@ def _pooling(path: Path) -> str:
 def write_encoder(model: Bert | SentenceEncoder, target: str | Path) -> None:
     """Write a directory that transformers opens, and sentence-transformers if it is for sentence vectors."""
     c, marks, weights = model.config, model.marks, dict(model.weights)
-    name, head = family_of(c), getattr(c, "head", False)
-    family, layout = FAMILIES[name], ENCODERS[name]
+    name, head = family_of(c, model.tokenizer), getattr(c, "head", False)
+    layout = ENCODERS[name]
+    values = {
+        **encoder_values(c, name, marks, model.tokenizer, "ForMaskedLM" if head else "Model"),
+        "tie_word_embeddings": not head or c.tied,
+    }
+    tensors = layout.write(weights, layout.prefix if head else "")
+    if "head.output.weight" in weights:
+        tensors[f"{layout.head['head.output']}.bias"] = weights["head.bias"]
+    files = marked_tokenizer(model.tokenizer, marks, c)
+    if isinstance(model, SentenceEncoder):
+        files |= _pooling_files(c)
+    write_directory(target, values, tensors, files)
+
+
+def encoder_values(
+    config: EncoderLayout, name: str, marks: Marks, tokenizer: Tokenizer, kind: str
+) -> dict[str, Any]:
+    """Return the values of an encoder of a family; `kind`: the end of the name of its class there."""
+    c, family = config, FAMILIES[name]
     options = {
         **c.to_dict(),
         "context": c.context + c.position_offset,
         "d_mlp": c.d_mlp or 4 * c.d_model,
         "d_embed": c.d_embed or c.d_model,
     }
-    values = {
+    return {
         "model_type": name,
-        "architectures": [f"{family.model}{'ForMaskedLM' if head else 'Model'}"],
-        "vocab_size": model.tokenizer.vocab_size,
+        "architectures": [f"{family.model}{kind}"],
+        "vocab_size": tokenizer.vocab_size,
         **written(options, family.keys),
         family.activation: {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}[
             c.activation
         ],
         "attention_dropout" if name == "distilbert" else "attention_probs_dropout_prob": c.dropout,
-        "pad_token_id": c.position_offset - 1
-        if name == "roberta"
-        else marks.pad,  # where positions begin
+        # where positions begin
+        "pad_token_id": c.position_offset - 1 if name in ROBERTAS else marks.pad,
         "bos_token_id": marks.cls,
         "eos_token_id": marks.sep,
-        "tie_word_embeddings": not head or c.tied,
         "dtype": "float32",
     }
-    tensors = layout.write(weights, layout.prefix if head else "")
-    if "head.output.weight" in weights:
-        tensors[f"{layout.head['head.output']}.bias"] = weights["head.bias"]
-    files = _tokenizer_files(model.tokenizer, marks, c)
-    if isinstance(model, SentenceEncoder):
-        files |= _pooling_files(c)
-    write_directory(target, values, tensors, files)
 
 
-def family_of(config: EncoderLayout) -> str:
-    """Return the family that has this layout; what none of them has is refused."""
+def family_of(config: EncoderLayout, tokenizer: Tokenizer) -> str:
+    """Return the family that has this layout; what none of them has is refused. XLM-RoBERTa is a
+    RoBERTa with pieces of SentencePiece.
+    """
     c = config
     head = getattr(c, "head", False)
     head_activation = getattr(c, "head_activation", None) if head else None
     if c.shared_layers:
         name = "albert"
     elif c.position_offset:
-        name = "roberta"
+        name = "xlm-roberta" if tokenizer.kind == "unigram" else "roberta"
     elif c.d_embed or head_activation:
         name = "electra"
     else:
@@ -327,7 +352,7 @@ def family_of(config: EncoderLayout) -> str:
     fits = {
         "types": bool(c.n_types) == ("n_types" in family.keys),
         "d_embed": bool(c.d_embed) == (name == "albert") or name == "electra",
-        "position_offset": not c.position_offset or name == "roberta",
+        "position_offset": not c.position_offset or name in ROBERTAS,
         "pooler": not c.pooler or "pooler" in ENCODERS[name].body,
         "norm_epsilon": "norm_epsilon" in family.keys or c.norm_epsilon == 1e-12,
         "head_activation": not head or (head_activation or c.activation) == (own or c.activation),
@@ -340,7 +365,7 @@ def family_of(config: EncoderLayout) -> str:
     return name
 
 
-def _tokenizer_files(tokenizer: Tokenizer, marks: Marks, config: EncoderLayout) -> dict[str, str]:
+def marked_tokenizer(tokenizer: Tokenizer, marks: Marks, config: EncoderLayout) -> dict[str, str]:
     """Return the files of a tokenizer that puts the marks around texts and knows their roles."""
     cls, sep, types = marks.cls, marks.sep, config.n_types > 1
     around = Around(

@@ -70,6 +70,7 @@ _DEFAULTS = {
     "gpt2": (_GPT2, _BERT),
     "llama": (_LLAMA, _GPT2),
     "roberta": (_ROBERTA,),
+    "xlm-roberta": (_ROBERTA,),
     "bart": (_ROBERTA,),
     "t5": (_T5,),
     "mt5": (_T5,),

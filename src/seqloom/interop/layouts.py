@@ -8,6 +8,10 @@ sides, unless the line names an array. Other conversions of a tensor are fields 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
+
 from seqloom.interop.tensors import Layout, Line, Lines, within
 
 # ---- language models
@@ -126,11 +130,16 @@ _ALBERT_BLOCKS = within(
 )
 
 
-def _encoder(family: str, blocks: Lines, further: Lines, head: str) -> Layout:
-    """Return the layout of an encoder; `head` names the dense layer, norm, bias and output layer."""
+def _encoder(
+    family: str, blocks: Lines, further: Lines, head: str, prefix: str | None = None
+) -> Layout:
+    """Return the layout of an encoder; `head` names the dense layer, norm, bias and output layer,
+    `prefix` what its tensors begin with, if not with the name of the family.
+    """
     lines = dict(zip(("head.dense", "head.norm", "head", "head.output"), head.split(), strict=True))
     buffers = ("position_ids", "token_type_ids")
-    return Layout(family, {**_EMBEDDINGS, **blocks, **further}, f"{family}.", lines, buffers)
+    body = {**_EMBEDDINGS, **blocks, **further}
+    return Layout(family, body, f"{prefix or family}.", lines, buffers)
 
 
 ENCODERS = {
@@ -143,11 +152,15 @@ ENCODERS = {
             "cls.predictions.transform.dense cls.predictions.transform.LayerNorm "
             "cls.predictions cls.predictions.decoder",
         ),
-        _encoder(
-            "roberta",
-            _BERT_BLOCKS,
-            {"pooler": "pooler.dense"},
-            "lm_head.dense lm_head.layer_norm lm_head lm_head.decoder",
+        *(
+            _encoder(
+                family,
+                _BERT_BLOCKS,
+                {"pooler": "pooler.dense"},
+                "lm_head.dense lm_head.layer_norm lm_head lm_head.decoder",
+                "roberta",
+            )
+            for family in ("roberta", "xlm-roberta")
         ),
         _encoder(
             "distilbert",
@@ -170,6 +183,54 @@ ENCODERS = {
         ),
     )
 }
+
+# ---- heads on encoders
+
+
+class Head(NamedTuple):
+    """A head of a family: its layers, by our names, and the activation of the first of two."""
+
+    lines: dict[str, str]
+    activation: str = "none"
+
+
+def _two(activation: str, dense: str, linear: str = "classifier") -> Head:
+    return Head({"output.dense": dense, "output.linear": linear}, activation)
+
+
+_POOLED = {
+    "bert": _two("tanh", "bert.pooler.dense"),
+    "albert": _two("tanh", "albert.pooler"),
+    "distilbert": _two("relu", "pre_classifier"),
+}
+_ROBERTA_CLASSES = _two("tanh", "classifier.dense", "classifier.out_proj")
+_ROBERTA_CHOICES = _two("tanh", "roberta.pooler.dense")
+HEADS: dict[str, dict[str, Head]] = {  # by the end of the name of a class there, and by family
+    "ForSequenceClassification": {
+        **_POOLED,
+        "roberta": _ROBERTA_CLASSES,
+        "xlm-roberta": _ROBERTA_CLASSES,
+        "electra": _ROBERTA_CLASSES._replace(activation="gelu-erf"),
+    },
+    "ForMultipleChoice": {
+        **_POOLED,
+        "roberta": _ROBERTA_CHOICES,
+        "xlm-roberta": _ROBERTA_CHOICES,
+        "electra": _two("gelu-erf", "sequence_summary.summary"),
+    },
+    "ForTokenClassification": dict.fromkeys(ENCODERS, Head({"output.linear": "classifier"})),
+    "ForQuestionAnswering": dict.fromkeys(ENCODERS, Head({"output.linear": "qa_outputs"})),
+}
+
+
+def with_head(family: str, kind: str, named: Callable[[str], str]) -> Layout:
+    """Return the layout of an encoder of a family with a head; `named`: what the layers of the
+    encoder are called below such a head.
+    """
+    layout, head = ENCODERS[family], HEADS[kind][family]
+    body = {named(layer): line for layer, line in layout.body.items() if layer != "pooler"}
+    return replace(layout, body=body, head=head.lines)
+
 
 # ---- encoder-decoders
 

@@ -27,22 +27,29 @@ FORM = "hugging-face"  # what `convert --form` calls directories of transformers
 class Family(NamedTuple):
     reader: str  # "module:function" of a ModelDirectory and a task, which gives `Parts`
     models: tuple[str, ...]  # what it can become
+    tasks: tuple[str, ...] = ()  # further words for what it can become
 
 
-_ENCODER = Family("encoders:read_encoder", ("bert", "sentence-encoder"))
+_ENCODER = Family(
+    "heads:read_encoder", ("bert", "sentence-encoder", "classifier", "tagger"), ("pairs",)
+)
 FAMILIES = {  # by model_type of config.json
     "bart": Family("translators:read_bart", ("transformer",)),
     "gpt2": Family("gpt:read_gpt2", ("gpt",)),
     "llama": Family("gpt:read_llama", ("gpt",)),
     "marian": Family("translators:read_marian", ("transformer",)),
     "t5": Family("translators:read_t5", ("transformer",)),
-    **dict.fromkeys(("bert", "roberta", "distilbert", "albert", "electra"), _ENCODER),
+    **dict.fromkeys(
+        ("bert", "roberta", "xlm-roberta", "distilbert", "albert", "electra"), _ENCODER
+    ),
 }
 WRITERS = {  # by the name of a model: "module:function" of the model and a target
     "bert": "encoders:write_encoder",
+    "classifier": "heads:write_classifier",
     "gpt": "gpt:write_gpt",
     "transformer": "translators:write_transformer",
     "sentence-encoder": "encoders:write_encoder",
+    "tagger": "heads:write_tagger",
 }
 
 
@@ -104,7 +111,12 @@ def _open_directory(path: str | Path, task: str | None, bits: int | None) -> Any
     wanted = task and task.replace(" ", "-")
     tasks = {model: registry.find(model).task.replace(" ", "-") for model in family.models}
     known = dict.fromkeys(
-        [*tasks, *tasks.values(), *(one.removesuffix("-model") for one in tasks.values())]
+        [
+            *tasks,
+            *tasks.values(),
+            *(one.removesuffix("-model") for one in tasks.values()),
+            *family.tasks,
+        ]
     )
     if wanted and wanted not in known:
         raise ConfigError(

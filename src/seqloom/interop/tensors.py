@@ -234,6 +234,7 @@ class Parts:
     absent: tuple[str, ...] = ()  # ends of names of our arrays that the file lacks: they are zeros
     left_out: Collection[str] = ()  # tensors for other tasks
     d_head: int = 0  # where the layout needs it
+    further: Mapping[str, np.ndarray] = field(default_factory=dict)  # arrays that no file has
 
     def model(self, bits: int | None = None) -> Any:
         """Return the fitted model; with `bits` its matrices are quantised where its kind can be."""
@@ -243,7 +244,11 @@ class Parts:
             config = self.cls.config_class(**self.options)
             declared = self.cls.with_parts(config, self.tokenizers, learnt).declared()
             return self.cls.from_parts(
-                config, self.tokenizers, learnt, self._arrays(declared, bits), self.info
+                config,
+                self.tokenizers,
+                learnt,
+                {**self._arrays(declared, bits), **self.further},
+                self.info,
             )
         except (ConfigError, ModelError) as error:
             self.file.fail(str(error))

@@ -1,8 +1,8 @@
 """The tokenizer files of a directory of transformers, each as the values of a tokenizer.json.
 
 `vocab.txt` is WordPiece (Schuster and Nakajima 2012), `vocab.json` with `merges.txt` byte-level BPE
-(Radford et al. 2019), `spiece.model` or `tokenizer.model` SentencePiece. Marian has a SentencePiece
-model for each side and one list of ids.
+(Radford et al. 2019), `spiece.model`, `tokenizer.model` or (XLM-RoBERTa) `sentencepiece.bpe.model`
+SentencePiece. Marian has a SentencePiece model for each side and one list of ids.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ WORDS, VOCABULARY, MERGES, PIECES = (
     "vocab.txt",
     "vocab.json",
     "merges.txt",
-    ("spiece.model", "tokenizer.model"),
+    ("spiece.model", "tokenizer.model", "sentencepiece.bpe.model"),
 )
 # for targets with another tokenizer than sources; only seqloom reads it
 TARGET_TOKENIZER = "target_tokenizer.json"
@@ -162,6 +162,8 @@ def _sentencepiece(directory: ModelDirectory, path: Path) -> Spec:
                 ),
             ],
         )
+    if family == "xlm-roberta":
+        model = _as_fairseq(model)
     if family == "albert":
         before = _albert_steps(settings)
         model = replace(
@@ -174,6 +176,16 @@ def _sentencepiece(directory: ModelDirectory, path: Path) -> Spec:
             ],
         )
     return sentencepiece_spec(model, str(path), before)
+
+
+def _as_fairseq(model: SentencePieces) -> SentencePieces:
+    """Return the pieces by the ids that fairseq gave them: four marks first, those of the file
+    behind, the mask last.
+    """
+    marks = [Piece(name, 0.0, CONTROL) for name in ("<s>", "<pad>", "</s>")]
+    own = [piece for piece in model.pieces if piece.kind not in (CONTROL, UNKNOWN)]
+    pieces = [*marks, Piece("<unk>", 0.0, UNKNOWN), *own, Piece("<mask>", 0.0, CONTROL)]
+    return replace(model, pieces=pieces, unknown=len(marks))
 
 
 def _albert_steps(settings: Values) -> list[Spec]:

@@ -11,6 +11,7 @@ expects.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
@@ -23,18 +24,20 @@ from seqloom.nn.encoders import Encoder, present
 from seqloom.nn.initialisation import xavier
 from seqloom.nn.layers import MakeLinear, dropout, original
 from seqloom.nn.readers import Arrays
+from seqloom.nn.transformer import ACTIVATIONS
 from seqloom.traces import Trace, within
 
-PoolingName = Literal["last", "mean", "max", "attention"]
-POOLINGS = ("last", "mean", "max", "attention")
+PoolingName = Literal["last", "first", "mean", "max", "attention"]
+POOLINGS = ("last", "first", "mean", "max", "attention")
 
 
 class Pooling(nn.Module):
     """One vector for a sequence: x (B, T, D) and lengths (B,) to (B, D). `last`: the last state, of a
-    bidirectional encoder the ends of both directions; `mean`; `max` of each feature; `attention`
-    (Yang et al. 2016, "Hierarchical Attention Networks"; Bahdanau et al. 2015): each step is scored by
-    a small network and a learned vector, and the softmax of the scores weights the mean, which also
-    shows which steps mattered. Padding is ignored; an empty sequence gives zeros.
+    bidirectional encoder the ends of both directions; `first`: that of the first step, the mark that
+    BERT and its kin put before a text; `mean`; `max` of each feature; `attention` (Yang et al. 2016,
+    "Hierarchical Attention Networks"; Bahdanau et al. 2015): each step is scored by a small network
+    and a learned vector, and the softmax of the scores weights the mean, which also shows which steps
+    mattered. Padding is ignored; an empty sequence gives zeros.
     """
 
     def __init__(
@@ -67,6 +70,8 @@ class Pooling(nn.Module):
             last = x[rows, (lengths - 1).clamp(min=0)]
             half = x.shape[2] // 2
             return torch.cat([last[:, :half], x[:, 0, half:]], 1) if self.bidirectional else last
+        if self.kind == "first":
+            return x[:, 0]
         if self.kind == "attention":
             weights = self.weights(x, lengths)
             if trace is not None:
@@ -91,6 +96,8 @@ class Pooling(nn.Module):
 
 # ---- heads
 
+LAYER_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"tanh": torch.tanh, **ACTIVATIONS}
+
 
 def xavier_linear(d_in: int, d_out: int, linear: MakeLinear = nn.Linear) -> nn.Linear:
     """Make a linear layer initialised by Xavier's method, with a bias of zeros."""
@@ -101,7 +108,9 @@ def xavier_linear(d_in: int, d_out: int, linear: MakeLinear = nn.Linear) -> nn.L
 
 
 class LabelHead(nn.Module):
-    """Pools (B, T, D) and scores classes (B, C): one class by a softmax, or `several` by sigmoids."""
+    """Pools (B, T, D) and scores classes (B, C): one class by a softmax, or `several` by sigmoids.
+    `layer`: the activation of a further layer between both.
+    """
 
     def __init__(
         self,
@@ -111,14 +120,22 @@ class LabelHead(nn.Module):
         *,
         several: bool = False,
         label_smoothing: float = 0.0,
+        layer: str = "none",
+        dropout: float = 0.0,
         linear: MakeLinear = nn.Linear,
     ) -> None:
         super().__init__()
         self.pooling, self.linear = pooling, xavier_linear(d_in, n_classes, linear)
+        self.dense = None if layer == "none" else xavier_linear(d_in, d_in, linear)
         self.several, self.label_smoothing = several, label_smoothing
+        self.layer, self.dropout = layer, dropout
 
     def forward(self, x: Tensor, lengths: Tensor, trace: Trace | None = None) -> Tensor:
-        return self.linear(self.pooling(x, lengths, within(trace, "pooling")))
+        pooled = self.pooling(x, lengths, within(trace, "pooling"))
+        if self.dense is not None:
+            pooled = LAYER_ACTIVATIONS[self.layer](self.dense(pooled))
+            pooled = dropout(pooled, self.dropout, self.training)
+        return self.linear(pooled)
 
     def loss(self, scores: Tensor, targets: Tensor, weights: Tensor | None = None) -> Tensor:
         """Return the sum over the examples, each by its weight (B,).

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from seqloom.kernels.maths import POOLING, TANH, activate, pool_rows
+from seqloom.kernels.maths import ACTIVATIONS, LAST, POOLING, TANH, activate, pool_rows
 from seqloom.runtime.declarations import Examples
 from seqloom.runtime.encoders import Encoder
 from seqloom.runtime.weights import Linear, Weights
@@ -37,6 +37,8 @@ class Pooling:
     def __call__(
         self, x: np.ndarray, offsets: np.ndarray, trace: Trace | None = None
     ) -> np.ndarray:
+        if self.kind == "first":  # where a reverse direction ends
+            return pool_rows(np.ascontiguousarray(x), offsets, LAST, 0)
         if self.kind != "attention":
             half = x.shape[1] // 2 if self.bidirectional else x.shape[1]
             return pool_rows(np.ascontiguousarray(x), offsets, POOLING.index(self.kind), half)
@@ -65,6 +67,8 @@ class RunningPool:
         """Return the sums with the vector of one more step (1, D)."""
         vector = x[0].astype(np.float64)
         kind = self.pooling.kind
+        if sums is not None and kind == "first":
+            return sums
         score = float(self.pooling.scores(x)[0]) if kind == "attention" else 0.0
         if sums is None or kind == "last":
             return Sums(vector, top=score)
@@ -88,16 +92,25 @@ class Sums(NamedTuple):
 
 
 class LabelHead:
-    """Vectors of steps to scores of classes, (E, C)."""
+    """Vectors of steps to scores of classes, (E, C); `layer`: the activation of a further layer."""
 
-    def __init__(self, weights: Weights, d_in: int, n_classes: int, pooling: Pooling) -> None:
-        self.pooling = pooling
+    def __init__(
+        self, weights: Weights, d_in: int, n_classes: int, pooling: Pooling, layer: str = "none"
+    ) -> None:
+        self.pooling, self.activation = pooling, ACTIVATIONS.index(layer)
         self.linear: Linear = weights.linear("linear", n_classes, d_in, role="output")
+        self.dense: Linear | None = weights.linear("dense", d_in, d_in) if self.activation else None
 
     def __call__(
         self, x: np.ndarray, offsets: np.ndarray, trace: Trace | None = None
     ) -> np.ndarray:
-        return self.linear(self.pooling(x, offsets, within(trace, "pooling")))
+        return self.scores(self.pooling(x, offsets, within(trace, "pooling")))
+
+    def scores(self, pooled: np.ndarray) -> np.ndarray:
+        """Return the scores of the classes of pooled vectors (E, D)."""
+        if self.dense is not None:
+            pooled = activate(self.dense(pooled), self.activation)
+        return self.linear(pooled)
 
 
 class TagHead:

@@ -176,11 +176,16 @@ class NeuralClassifierConfig(EncoderConfig, TextsConfig):
         {"max_length", "class_weights", "label_smoothing", "calibrate", "tune_threshold"}
     )
 
-    pooling: Literal["last", "mean", "max", "attention"] | None = option(
+    pooling: Literal["last", "first", "mean", "max", "attention"] | None = option(
         None,
-        "how the vectors of all steps become one: last: the final state; mean; max; attention: a "
-        "learned mean [default: "
-        "max; mean with a converted encoder]",
+        "how the vectors of all steps become one: last: the final state; first: that of the mark "
+        "which a converted encoder puts before a text; mean; max; attention: a learned mean "
+        "[default: max; mean with a converted encoder]",
+    )
+    head_layer: Literal["none", "tanh", "relu", "gelu", "gelu-erf"] = option(
+        "none",
+        "activation of a further layer between that vector and the classes, as published "
+        "classifiers have it; none: no such layer",
     )
     long: Literal["truncate", "windows", "sentences"] = option(
         "truncate",
@@ -214,6 +219,6 @@ class NeuralClassifierConfig(EncoderConfig, TextsConfig):
     )
 
     @property
-    def pools(self) -> Literal["last", "mean", "max", "attention"]:
+    def pools(self) -> Literal["last", "first", "mean", "max", "attention"]:
         """Return the pooling that is used."""
         return self.pooling or ("mean" if self.published else "max")

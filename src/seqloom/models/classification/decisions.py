@@ -42,7 +42,7 @@ def shifted(
     if temperature == 1.0 and shift is None:
         return log_probs
     added = np.zeros(log_probs.shape[1]) if shift is None else np.array(shift)
-    return log_probs_of((_odds(log_probs) if several else log_probs) / temperature + added, several)
+    return log_probs_of((odds(log_probs) if several else log_probs) / temperature + added, several)
 
 
 def log_probs_of(scores: np.ndarray, several: bool) -> np.ndarray:
@@ -61,7 +61,7 @@ def log_softmax(scores: np.ndarray) -> np.ndarray:
     return above - np.log(np.exp(above).sum(axis=1, keepdims=True))
 
 
-def _odds(log_probs: np.ndarray) -> np.ndarray:
+def odds(log_probs: np.ndarray) -> np.ndarray:
     """Return the log-odds of independent labels."""
     return log_probs - np.log(-np.expm1(np.minimum(log_probs, -1e-12)))
 
@@ -94,7 +94,7 @@ def best_shift(log_probs: np.ndarray, targets: np.ndarray, several: bool) -> lis
     """Find what to add to the log-odds; None for single labels out of more than two classes."""
     if several:
         return [
-            _best_cut(odds, is_label > 0) for odds, is_label in zip(_odds(log_probs).T, targets.T)
+            _best_cut(odds, is_label > 0) for odds, is_label in zip(odds(log_probs).T, targets.T)
         ]
     if log_probs.shape[1] != 2:
         return None

@@ -20,7 +20,7 @@ import numpy as np
 from seqloom.arrays import Length, Spec
 from seqloom.contracts.classification import Classifier
 from seqloom.contracts.fitting import FitOptions
-from seqloom.contracts.saving import Kind, names, optional
+from seqloom.contracts.saving import Kind, names, one_of, optional
 from seqloom.data.classification import Labelled
 from seqloom.encoder_table import find_encoder
 from seqloom.errors import ConfigError, ModelError
@@ -36,6 +36,8 @@ from seqloom.models.classification.decisions import (
     is_temperature,
     label_targets,
     log_probs_of,
+    log_softmax,
+    odds,
     quality,
     shifted,
 )
@@ -67,7 +69,7 @@ from seqloom.runtime.weights import Weights
 from seqloom.training.config import TrainConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     import torch
 
@@ -77,13 +79,14 @@ if TYPE_CHECKING:
 
 class NeuralClassifier(SequenceModel, Classifier):
     name = "classifier"
-    public_names = "attention explain stream"
+    public_names = "attention choose explain stream"
     config_class = NeuralClassifierConfig
     learns_several = learns_pairs = True
     learnt_values: ClassVar[dict[str, Kind]] = {
         **Classifier.learnt_values,
         **SequenceModel.sequence_values,
         "characters": optional(names),
+        "choices": optional(one_of(True)),
         "temperature": optional(is_temperature),
         "shift": optional(is_shift),
     }
@@ -220,6 +223,8 @@ class NeuralClassifier(SequenceModel, Classifier):
             composition.Pooling(c.pools, width, bidirectional=bidirectional),
             several=self.multi_label,
             label_smoothing=c.label_smoothing,
+            layer=c.head_layer,
+            dropout=c.drops,
         )
         return composition.SequenceNetwork(
             reader, encoder, head, sentences=sentences, dropout=c.drops
@@ -248,7 +253,7 @@ class NeuralClassifier(SequenceModel, Classifier):
         return SequenceNetwork(
             reader,
             encoder,
-            LabelHead(output, width, len(self.classes), pooling),
+            LabelHead(output, width, len(self.classes), pooling, c.head_layer),
             sentences=sentences,
         )
 
@@ -263,6 +268,8 @@ class NeuralClassifier(SequenceModel, Classifier):
             raise ModelError(
                 "it reads pairs of texts, but its options are for single ones: the file is damaged"
             )
+        if self.learnt.get("choices") and (len(self.classes), self.reads_pairs) != (1, True):
+            raise ModelError("it scores choices, but not by pairs of texts: the file is damaged")
         if shift is not None and len(shift) != len(self.classes):
             raise ModelError(
                 f"{len(shift)} shifts for {len(self.classes)} classes: the file is damaged"
@@ -352,6 +359,21 @@ class NeuralClassifier(SequenceModel, Classifier):
             else np.empty((0, len(self.classes)), np.float32)
         )
 
+    def choose(self, context: str, choices: Sequence[str]) -> list[tuple[str, float]]:
+        """Return the choices with their probabilities, the likeliest first, where the model was
+        published for multiple choice: each is scored as the second text of a pair.
+        """
+        self.check_fitted()
+        if not self.learnt.get("choices"):
+            raise ConfigError(
+                f"choose: this {self.name} was not published for multiple choice; call predict"
+            )
+        if isinstance(choices, str) or not len(choices):
+            raise ConfigError("choose: give a list of choices, at least one")
+        log_odds = odds(self.log_probs([(context, choice) for choice in choices]))
+        probs = np.exp(log_softmax(log_odds.T)[0])
+        return [(choices[i], float(probs[i])) for i in np.argsort(-probs, kind="stable").tolist()]
+
     def stream(self) -> ClassStream:
         """Start a stream of probabilities for an example that is still coming in: `feed(word)`, or
         `feed(row)` of numbers, returns what `predict_proba` returns for the input so far. For
@@ -370,7 +392,7 @@ class NeuralClassifier(SequenceModel, Classifier):
         encoder_and_pool = network.encoder, RunningPool(network.output.pooling)
 
         def probs(vector: np.ndarray) -> dict[Any, float]:
-            scores = network.output.linear(vector[None])
+            scores = network.output.scores(vector[None])
             probabilities = np.exp(self._settled(log_probs_of(scores, self.multi_label)))[0]
             return dict(zip(self.classes, probabilities.tolist()))
 

@@ -101,7 +101,7 @@ def open_encoder(path: str) -> Opened:
     if not isinstance(model.config, EncoderLayout):
         raise ConfigError(
             f"encoder: {path} holds the model {model.name}, not an encoder; give a directory that "
-            "seqloom convert made of BERT or its kin"
+            "seqloom convert made of BERT or its kin (with --task bert if these have a head)"
         )
     layout = {field.name: getattr(model.config, field.name) for field in fields(EncoderLayout)}
     size = model.tokenizer.vocab_size
