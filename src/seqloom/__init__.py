@@ -97,6 +97,7 @@ if TYPE_CHECKING:
     from seqloom.models.word_vectors.word2vec import Word2Vec as Word2Vec
     from seqloom.models.word_vectors.word_vectors import WordVectors as WordVectors
     from seqloom.registry import register as register
+    from seqloom.serving.server import serve as serve
     from seqloom.storage import load as load
     from seqloom.text.phrases import Phrases as Phrases
     from seqloom.text.tokenizer import Tokenizer as Tokenizer
@@ -120,6 +121,7 @@ _MODULES = {
     "models.hidden.gaussian": "GaussianHMM",
     "models.word_vectors.debias": "bias_direction debias",
     "registry": "register",
+    "serving.server": "serve",
     "storage": "load",
     "text.phrases": "Phrases",
     "text.tokenizer": "Tokenizer",

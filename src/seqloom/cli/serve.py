@@ -38,7 +38,7 @@ def command(models: tuple[str, ...], as_json: bool, **options: Any) -> None:
     requests have --drain seconds to end.
     """
     try:
-        from seqloom.serving.server import serve
+        from seqloom.serving.server import run
     except ModuleNotFoundError as error:
         if error.name not in ("starlette", "uvicorn", "h11", "anyio"):
             raise
@@ -56,4 +56,4 @@ def command(models: tuple[str, ...], as_json: bool, **options: Any) -> None:
             say(f"{served.name}: {served.task.phrase} ({served.model.label()})")
         say(f"listening on {address} (Ctrl-C ends)")
 
-    serve(models, ServeConfig(**chosen), started)
+    run(models, ServeConfig(**chosen), started)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,9 +24,12 @@ if TYPE_CHECKING:
 class Served:
     """A loaded model, what it can be asked, and the thread that draws its text."""
 
-    def __init__(self, name: str, path: str, config: ServeConfig) -> None:
-        self.name, self.path = name, path
-        self.model: Any = load(path)
+    def __init__(self, name: str, source: Any, config: ServeConfig) -> None:
+        """Load the model of a directory, or take a fitted one."""
+        self.name = name
+        self.path = str(source) if isinstance(source, (str, Path)) else None
+        self.model: Any = source if self.path is None else load(self.path)
+        self.model.check_fitted()
         self.task: Task = tasks.of(self.model)
         self.verbs: dict[str, Verb] = self.task.verbs()
         self.engine: Engine | None = None
@@ -54,16 +57,11 @@ def _engine(model: LanguageModel, config: ServeConfig) -> Engine:
 class Catalogue:
     """All served models."""
 
-    def __init__(self, given: Sequence[str], config: ServeConfig) -> None:
-        """Load models; each is given as PATH, or as NAME=PATH."""
+    def __init__(self, sources: Mapping[str, Any], config: ServeConfig) -> None:
+        """Load models: directories, or fitted models, by name."""
         self.config = config
         self._lock = threading.Lock()
-        self._models: dict[str, Served] = {}
-        for one in given:
-            name, path = split_name(one)
-            if name in self._models:
-                raise ConfigError(f"two models are called {name!r}; give one as NAME=PATH")
-            self._models[name] = Served(name, path, config)
+        self._models = {name: Served(name, source, config) for name, source in sources.items()}
 
     def __iter__(self) -> Iterator[Served]:
         return iter(list(self._models.values()))
@@ -97,6 +95,8 @@ class Catalogue:
     def reload(self, name: str) -> Served:
         """Load a model's directory anew; requests that run end on the old one."""
         old = self._models[name]
+        if old.path is None:
+            raise ConfigError(f"{name} was not loaded from a directory")
         new = Served(name, old.path, self.config)
         with self._lock:
             self._models[name] = new
@@ -109,13 +109,18 @@ class Catalogue:
             served.close()
 
 
-def split_name(given: str) -> tuple[str, str]:
-    """Return the name and the path of a model that is given as PATH or NAME=PATH.
+def named_paths(given: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield the name and the directory of each model that is given as PATH or NAME=PATH.
 
-    >>> split_name("models/small"), split_name("quick=models/small")
-    (('small', 'models/small'), ('quick', 'models/small'))
+    >>> list(named_paths(["models/small", "quick=models/small"]))
+    [('small', 'models/small'), ('quick', 'models/small')]
     """
-    name, equals, path = given.partition("=")
-    if equals and name and "/" not in name and not Path(given).exists():
-        return name, path
-    return Path(given).resolve().name, given
+    seen: set[str] = set()
+    for one in given:
+        name, equals, path = one.partition("=")
+        if not (equals and name and "/" not in name) or Path(one).exists():
+            name, path = Path(one).resolve().name, one
+        if name in seen:
+            raise ConfigError(f"two models are called {name!r}; give one as NAME=PATH")
+        seen.add(name)
+        yield name, path

@@ -11,9 +11,9 @@ import asyncio
 import contextlib
 import signal
 import socket
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import uvicorn
@@ -22,7 +22,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from seqloom.errors import ConfigError
 from seqloom.serving.answering import Service
 from seqloom.serving.app import make_app
-from seqloom.serving.catalogue import Catalogue
+from seqloom.serving.catalogue import Catalogue, named_paths
 from seqloom.serving.configs import ServeConfig
 
 NOTICE = 0.5  # seconds in which /ready is 503 before connections are refused
@@ -130,33 +130,88 @@ def listen(config: ServeConfig) -> socket.socket:
     return bound
 
 
-def serve(
+def make_server(catalogue: Catalogue, config: ServeConfig) -> Server:
+    """Return a server of these models that listens nowhere yet."""
+    service = Service(catalogue, config)
+    settings = uvicorn.Config(
+        make_app(service),
+        http=guarded(config),
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        log_level="critical",
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=KEEP_ALIVE,
+        h11_max_incomplete_event_size=1 << 16,
+    )
+    return Server(settings, service)
+
+
+def address_of(bound: socket.socket, config: ServeConfig) -> str:
+    """Return the address that clients ask."""
+    name = f"[{config.host}]" if ":" in config.host else config.host
+    return f"http://{name}:{bound.getsockname()[1]}"
+
+
+def run(
     models: Sequence[str], config: ServeConfig, started: Callable[[str, Catalogue], None]
 ) -> None:
     """Serve models until a signal comes; `started` is called with the address once requests are
     taken.
     """
-    bound = listen(config)  # before models are loaded, which may take long
-    try:
-        catalogue = Catalogue(models, config)
-        service = Service(catalogue, config)
-        settings = uvicorn.Config(
-            make_app(service),
-            http=guarded(config),
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            log_level="critical",
-            access_log=False,
-            server_header=False,
-            timeout_keep_alive=KEEP_ALIVE,
-            h11_max_incomplete_event_size=1 << 16,
-        )
-        server = Server(settings, service)
-        name = f"[{config.host}]" if ":" in config.host else config.host
-        started(f"http://{name}:{bound.getsockname()[1]}", catalogue)
+    with listen(config) as bound:  # before models are loaded, which may take long
+        catalogue = Catalogue(dict(named_paths(models)), config)
+        server = make_server(catalogue, config)
+        started(address_of(bound, config), catalogue)
         server.run(sockets=[bound])
         catalogue.close()
-        sys.stderr.flush()
-    finally:
-        bound.close()
+
+
+class Serving:
+    """A server in a thread of this process: `address` to ask, `close()` to end; a `with` block does."""
+
+    def __init__(self, catalogue: Catalogue, config: ServeConfig) -> None:
+        self._bound = listen(config)
+        self.address = address_of(self._bound, config)
+        self.catalogue = catalogue
+        self._server = make_server(catalogue, config)
+        self._thread = threading.Thread(
+            target=self._server.run, kwargs={"sockets": [self._bound]}, daemon=True
+        )
+        self._thread.start()
+
+    def __repr__(self) -> str:
+        return f"<serving {', '.join(served.name for served in self.catalogue)} on {self.address}>"
+
+    def __enter__(self) -> Serving:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End: running texts are ended as they are."""
+        self._server.service.draining = True
+        self._server.should_exit = True
+        for served in self.catalogue:
+            if served.engine is not None:
+                served.engine.end_all()
+        self._thread.join(10)
+        self.catalogue.close()
+        self._bound.close()
+
+
+def serve(models: Any, **options: Any) -> Serving:
+    """Serve models from this process, in a thread: a saved or fitted model, a list of saved ones, or a
+    dict of either by name. `options` are those of `seqloom serve`; the port is a free one unless given.
+    """
+    config = ServeConfig(**{"port": 0, "access_log": False} | options)
+    if not isinstance(models, dict):
+        listed = models if isinstance(models, (list, tuple)) else [models]
+        paths = [str(one) for one in listed if isinstance(one, (str, Path))]
+        others = {
+            getattr(one, "name", "model"): one for one in listed if not isinstance(one, (str, Path))
+        }
+        models = dict(named_paths(paths)) | others
+    return Serving(Catalogue(models, config), config)
