@@ -53,6 +53,7 @@ SUITES = {
     "claims": "claims.run",
     "against": "against.run",
     "runtime": "runtime.run",
+    "serving": "serving.run",
 }
 LONG = (
     "ptb-ladder",
@@ -69,6 +70,7 @@ LONG = (
     "claims",
     "against",
     "runtime",
+    "serving",
 )  # only when named
 
 

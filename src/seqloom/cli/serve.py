@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from seqloom.cli.options import common, config_options, emit, given
-from seqloom.errors import MissingExtra
 from seqloom.progress import say
 from seqloom.serving.configs import ServeConfig
 
@@ -37,14 +36,8 @@ def command(models: tuple[str, ...], as_json: bool, **options: Any) -> None:
     MODEL is a directory, called by its last name, or NAME=DIRECTORY. SIGTERM and Ctrl-C end it: running
     requests have --drain seconds to end.
     """
-    try:
-        from seqloom.serving.server import run
-    except ModuleNotFoundError as error:
-        if error.name not in ("starlette", "uvicorn", "h11", "anyio"):
-            raise
-        raise MissingExtra(
-            "serving needs starlette and uvicorn; install them: pip install 'seqloom[serve]'"
-        ) from None
+    from seqloom.serving.server import run
+
     chosen = given(ServeConfig, options)
     if key := os.environ.get("SEQLOOM_KEY"):
         chosen.setdefault("key", key)

@@ -16,10 +16,16 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from seqloom.errors import ConfigError, MissingExtra
 
-from seqloom.errors import ConfigError
+try:
+    import starlette  # noqa: F401
+    import uvicorn
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+except ModuleNotFoundError:
+    raise MissingExtra(
+        "serving needs starlette and uvicorn; install them: pip install 'seqloom[serve]'"
+    ) from None
 from seqloom.serving.answering import Service
 from seqloom.serving.app import make_app
 from seqloom.serving.catalogue import Catalogue, named_paths
