@@ -120,7 +120,8 @@ class Server(uvicorn.Server):
 def listen(config: ServeConfig) -> socket.socket:
     """Bind the port; another server on it is an error of one line."""
     family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
-    bound = socket.socket(family, socket.SOCK_STREAM)
+    # named as TCP, since asyncio sends small packets at once only there
+    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         bound.bind((config.host, config.port))
