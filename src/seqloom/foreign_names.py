@@ -186,8 +186,9 @@ COMMANDS = {
 
 # Words without a command of ours, and what to do.
 NO_COMMAND = {
-    "there is no server yet; lines that are piped to `seqloom predict SAVED` are answered line by line "
-    "(--json), and in Python `seqloom.load` keeps a model ready": "serve server api deploy daemon host",
+    "`seqloom serve MODEL` answers requests over HTTP, and in Python `seqloom.serve(model)`": (
+        "server api deploy daemon host"
+    ),
 }
 
 HOW_TO_CONTINUE = {

@@ -143,7 +143,7 @@ def usage_error(*args):
     [
         ("train", "here it is seqloom fit MODEL DATA -o OUT"),
         ("finetune", "here it is seqloom fit MODEL DATA -o OUT --start SAVED"),
-        ("Serve", "there is no server yet; lines that are piped to `seqloom predict SAVED`"),
+        ("Server", "`seqloom serve MODEL` answers requests over HTTP"),
         ("nn", "here it is seqloom nearest SAVED WORD"),
         ("comprae", "did you mean 'compare'"),
     ],
