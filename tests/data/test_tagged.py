@@ -554,7 +554,7 @@ def test_files_of_sentences_of_one_length_are_no_columns(tmp_path):
     with pytest.raises(DataError, match="holds tags; give the file of the words first"):
         read_tagged([tags, words])
     write(tags, "O B-city\n" * 5)
-    with pytest.raises(DataError, match="line 6: 2 words in .*, but 0 tags in"):
+    with pytest.raises(DataError, match=r"line 6: 2 words in .*, but 0 tags in"):
         read_tagged([words, tags])
 
 

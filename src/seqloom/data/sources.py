@@ -21,7 +21,7 @@ from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import IO, TypeVar
+from typing import IO, Any, TypeVar
 
 from seqloom import progress
 from seqloom.data.catalogue import PREFIX, resolve
@@ -45,7 +45,7 @@ def paths_of(source: object, reader: str) -> list[str | Path]:
     if isinstance(source, (str, Path)):
         return [source]
     named = isinstance(source, Mapping) or hasattr(source, "columns")
-    paths = list(source) if isinstance(source, Iterable) and not named else [source]
+    paths: list[Any] = list(source) if isinstance(source, Iterable) and not named else [source]
     if wrong := [path for path in paths if not isinstance(path, (str, os.PathLike))]:
         raise DataError(
             f"{reader} reads files, not a {type(wrong[0]).__name__}; fit, evaluate and compare take data "
