@@ -56,7 +56,10 @@ OPTIONS = {
     "dropout": "dropout_rate drop_prob p_dropout hidden_dropout_prob resid_pdrop dropout_p",
     "tied": "tie_weights tie_word_embeddings weight_tying tie_embeddings",
     "pooling": "pool pooling_mode",
-    "horizon": "h fh n_periods prediction_length forecast_horizon output_chunk_length pred_len",
+    "horizon": (
+        "h fh steps periods n_steps n_periods prediction_length pred_len forecast_horizon "
+        "output_chunk_length"
+    ),
     "season": "seasonal_periods m period sp freq seasonality season_length",
     "ar (with differences and ma)": "order p n_lags",
     "differences": "d n_diffs",
@@ -140,6 +143,7 @@ ATTRIBUTES = {
 PUBLIC = {
     "load": "load_model from_pretrained AutoModel AutoModelForCausalLM pipeline load_pretrained",
     "Tokenizer": "AutoTokenizer Vocabulary",
+    "Logistic": "LogisticRegression LinearSVC SGDClassifier TfidfVectorizer LogisticClassifier",
     "NaiveBayes": "MultinomialNB BernoulliNB ComplementNB",
     "NGram": "KneserNeyInterpolated KneserNey Laplace Lidstone WittenBellInterpolated MLE Ngram",
     "HMMTagger": "HiddenMarkovModelTagger TnT",

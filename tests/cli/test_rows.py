@@ -68,6 +68,14 @@ def test_every_row_has_an_answer_that_can_be_joined(seqloom, place):
     ]
 
 
+def test_the_column_may_be_called_as_in_fit(seqloom, place):
+    asked = ("predict", place / "texts", place / "table.csv", "--keep", "id,when")
+    by_column = seqloom(*asked, "--column", "review").out
+    assert seqloom(*asked, "--text-column", "review").out == by_column
+    both = seqloom(*asked, "--column", "id", "--text-column", "review")
+    assert "--column and --text-column are one column here" in both.err
+
+
 def test_a_blank_line_has_an_answer_too(seqloom, place, tmp_path):
     lines = "lovely\n\n  \ndull\n\n"
     rows = seqloom("predict", place / "texts", "--json", stdin=lines).json()

@@ -204,7 +204,10 @@ def test_columns_by_number_and_what_is_left_to_be_found(seqloom, place, tmp_path
             ("predict", "m", "{data}", "--column", "premise"),
             "--column is for models that read single texts",
         ),
-        (("predict", "nb", "{data}", *COLUMNS), "are for models that read pairs of texts"),
+        (
+            ("predict", "nb", "{data}", *COLUMNS),
+            "--pair-column is for models that read pairs of texts",
+        ),
         (
             ("evaluate", "m", "{data}", "--text-column", "premise"),
             "reads pairs of texts, but example 1 is no pair",

@@ -201,6 +201,21 @@ def test_long_lines_are_said_once(seqloom, tmp_path, own_registry, monkeypatch):
     assert "3 of 5 sources are longer than any in training (3 tokens)" in err
 
 
+def test_a_line_that_is_too_long_can_be_allowed_on_the_way(
+    seqloom, tmp_path, own_registry, monkeypatch
+):
+    library.register(Backwards)
+    Backwards().fit([("abc", "cba")]).save(tmp_path / "m")
+    monkeypatch.setattr("seqloom.cli.translate.PORTION", 2)
+    (tmp_path / "lines").write_text("ab\nca\nab\n" + "a" * 1025 + "\n")
+    args = ("translate", "m", "lines", "-o", "out", "--max-tokens", "3")
+    refused = seqloom(*args).err
+    assert "source 4 has 1,025 tokens, more than 1,024" in refused
+    assert "or allow it: --max-source 1025" in refused
+    assert seqloom(*args, "--resume", "--max-source", "1025").code == 0
+    assert (tmp_path / "out").read_text() == "ba\nac\nba\naaa\n"
+
+
 def test_translations_that_do_not_end_are_said_once(seqloom, tmp_path, own_registry, monkeypatch):
     library.register(Backwards)
     Backwards().fit([("abc", "cba")]).save(tmp_path / "m")

@@ -520,3 +520,8 @@ def test_series_of_numbers_are_compared_without_rungs_that_need_words(tmp_path):
     assert compare(data, work=tmp_path, rungs=["majority"]).best.name == "majority"
     with pytest.raises(ConfigError, match="unknown rung 'bayes-1'"):
         compare(data, work=tmp_path, rungs=["bayes-1"])
+
+
+def test_a_rung_without_its_number_stands_for_all_of_them(place):
+    found = compare(Tagged.of(sentences(60)), work=place / "hmm", rungs=["hmm"])
+    assert [result.name for result in found.results] == ["hmm-1", "hmm-2"]

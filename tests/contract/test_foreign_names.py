@@ -125,7 +125,7 @@ def test_a_word_in_brackets():
 
 
 def test_names_of_the_package():
-    for name, ours in (("KeyedVectors", "WordVectors"), ("MultinomialNB", "NaiveBayes")):
+    for name, ours in (("KeyedVectors", "WordVectors"), ("LogisticRegression", "Logistic")):
         with pytest.raises(AttributeError, match=f"{name!r}; here it is seqloom.{ours}$"):
             getattr(seqloom, name)
     for ours in foreign_names.PUBLIC:
@@ -156,6 +156,7 @@ def test_flags():
     known = {"dimensions": "--dimensions", "architecture": "--architecture"}
     assert foreign_names.answer_flag("--vector-size", known) == "It is --dimensions here."
     assert foreign_names.answer_flag("--sg", known).startswith("It is --architecture ('skip-gram'")
+    assert foreign_names.answer_flag("--steps", {"horizon": "--horizon"}) == "It is --horizon here."
     assert "SEQLOOM_THREADS" in foreign_names.answer_flag("--n-jobs", known)
     assert foreign_names.answer_flag("--colour", known) is None
 

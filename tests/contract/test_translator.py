@@ -90,6 +90,22 @@ def test_sources_longer_than_in_training_are_said_once(
     assert said == []
 
 
+def test_a_source_far_longer_than_in_training_is_refused(model: Backwards) -> None:
+    """Time and memory grow with the square of its length, which whoever wrote it decides."""
+    long, longer = "a" * 1024, "a" * 1025
+    assert model.translate(long, max_tokens=1) == "a"
+    wanted = "^source 2 has 1,025 tokens, more than 1,024; divide it, .*: max_source=1025$"
+    with pytest.raises(DataError, match=wanted):
+        model.translate(["abc", longer])
+    assert model.translate(longer, max_source=1025, max_tokens=1) == "a"
+    with pytest.raises(DataError, match="source 1 has 3 tokens, more than 2"):
+        model.translate("abc", max_source=2)
+    assert model.evaluate([(longer, "a")], samples=0, max_tokens=1)["exact_match"] == 1
+    trained = Backwards().fit([("a" * 300, "a")])
+    assert trained.translate("a" * 1200, max_tokens=1) == "a"  # four times the longest
+    Copy().fit(PAIRS).translate(longer)
+
+
 def test_score_is_the_sum_over_tokens_with_the_end(model: Backwards) -> None:
     assert model.score("ab", "ba") == pytest.approx(3 * np.log(SURE), abs=1e-5)
     first, second = model.score(["ab", "abc"], ["ba", "a"])

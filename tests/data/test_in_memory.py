@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import seqloom
 from seqloom.data.classification import as_labelled
 from seqloom.data.corpus import Corpus, as_corpus
 from seqloom.data.examples import values
@@ -185,3 +186,12 @@ def test_a_list_of_nothing_but_names():
 def test_a_list_of_paths(tmp_path):
     with pytest.raises(DataError, match=r"give seqloom\.read\(\["):
         as_corpus([tmp_path / "a", tmp_path / "b"])
+
+
+@pytest.mark.parametrize(
+    "reader", ["read", "read_labelled", "read_tagged", "read_series", "read_parallel"]
+)
+@pytest.mark.parametrize("data", [[1, 2.5], 3, None, {"a": [1]}, Frame({"a": Column([1])})])
+def test_readers_of_files_say_where_data_in_memory_goes(reader, data):
+    with pytest.raises(DataError, match=f"^{reader} reads files, not a .*; fit, evaluate"):
+        getattr(seqloom, reader)(data)

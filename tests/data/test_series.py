@@ -136,6 +136,7 @@ def test_numbers_without_times():
         ("s.txt", "load\r\n1.5\r\n2.5\r\n3.5\r\n", "load"),
         ("s.csv", ",load\n0,1.5\n1,2.5\n2,3.5\n", "load"),
         ("s.csv", "index,load\n0,1.5\n1,2.5\n2,3.5\n", "load"),
+        ("s.csv", "i,load\n0,1.5\n1,2.5\n2,3.5\n", "load"),
         ("s.csv", "0,1.5\n1,2.5\n2,3.5\n", "value"),
         ("s.tsv", "load\tStep\n1.5\t0\n2.5\t1\n3.5\t2\n", "load"),
         ("s.jsonl", '{"load": 1.5}\n{"load": 2.5}\n{"load": 3.5}\n', "load"),

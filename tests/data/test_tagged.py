@@ -500,6 +500,7 @@ def test_words_a_tab_and_tags(tmp_path, name, change, said):
             "a b c\tO O O\nd e f\tO O O\ng h\tO\n",
             r"a\.txt, line 3: 2 words and 1 tag; a line must",
         ),
+        ("a b c\tO B-x\n", r"a\.txt, line 1: 3 words and 2 tags; a line must have words, a tab"),
         ("a b c\tO O O\nd e\tO O\ng h\n", r"a\.txt, line 3: no tab; a line must have words, a tab"),
         ("a b c\tO O O\nd e\tO O\na b\tO O\tx\n", r"a\.txt, line 3: 2 tabs"),
         ("a b\tB-x B-x\nd e f\tO I-x B-y\n d\tB-x\n", None),
@@ -543,6 +544,18 @@ def test_a_file_of_words_and_one_of_tags(tmp_path, names, said):
         read_tagged([both[0]] * 2)  # the words twice
     with pytest.raises(DataError, match="a list has tags of its own"):
         as_tagged(both, [["O"]])
+
+
+def test_files_of_sentences_of_one_length_are_no_columns(tmp_path):
+    words, tags = sides(tmp_path, text="to Rome\tO B-city\nfrom Bern\tO B-city\n" * 3)
+    data = read_tagged([words, tags])
+    assert data.sentences == [["to", "Rome"], ["from", "Bern"]] * 3
+    assert data.tags == [["O", "B-city"]] * 6
+    with pytest.raises(DataError, match="holds tags; give the file of the words first"):
+        read_tagged([tags, words])
+    write(tags, "O B-city\n" * 5)
+    with pytest.raises(DataError, match=r"line 6: 2 words in .*, but 0 tags in"):
+        read_tagged([words, tags])
 
 
 def test_files_of_words_and_tags_that_do_not_match(tmp_path):

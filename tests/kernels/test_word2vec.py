@@ -315,12 +315,13 @@ def test_how_much_of_a_frequent_word_is_read():
     assert (keep_thresholds(COUNTS, 0) == 2**32 - 1).all()
 
 
-def test_rows_with_weights():
-    table = np.random.default_rng(0).normal(size=(9, 5)).astype(np.float32)
-    out, shares = np.empty((3, 5), np.float32), np.array([0.5, 2, 1, 1, -1], np.float32)
+@pytest.mark.parametrize("width", [1, 5])
+def test_rows_with_weights(width):
+    table = np.random.default_rng(0).normal(size=(9, width)).astype(np.float32)
+    out, shares = np.empty((3, width), np.float32), np.array([0.5, 2, 1, 1, -1], np.float32)
     weighted_rows(table, np.array([2, 2, 5]), np.array([1, 4, 0, 8, 8], np.int32), shares, out)
     assert out == pytest.approx(
-        np.stack([0.5 * table[1] + 2 * table[4], np.zeros(5), table[0]]), abs=1e-6
+        np.stack([0.5 * table[1] + 2 * table[4], np.zeros(width), table[0]]), abs=1e-6
     )
 
 

@@ -507,6 +507,22 @@ def half_hours(weeks, seed=0):
     return 20 + 3 * day - 4 * weekend * np.maximum(day, 0) + noise
 
 
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [(Naive, {}), (SeasonalNaive, {}), (ExponentialSmoothing, {}), (LinearWindow, {"window": 96})],
+    ids=["naive", "seasonal-naive", "smoothing", "linear-window"],
+)
+def test_intervals_of_several_seasons_hold_on_average(kind, options):
+    """Over several series, as a single one has too few independent weeks."""
+    shares = []
+    for seed in range(4):
+        values = half_hours(11, seed)
+        model = kind(horizon=48, seasons=(48, 336), **options).fit(values[: 336 * 8])
+        result = model.evaluate(values, since=336 * 8, samples=0)
+        shares.append(result["coverage_80"])
+    assert 0.75 < np.mean(shares) < 0.85
+
+
 def test_several_seasons(tmp_path):
     """The mean course of the week is subtracted before and added after; intervals still hold."""
     values = half_hours(13)

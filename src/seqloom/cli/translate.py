@@ -91,7 +91,9 @@ class Job:
 
     def facts(self) -> dict[str, Any]:
         """Return what a resumed translation must share with its beginning, besides models and text."""
-        return {"options": self.config.to_dict(), "nbest": self.nbest, "json": self.as_json}
+        options = self.config.to_dict()
+        del options["max_source"]  # which decides whether a line is translated, not how
+        return {"options": options, "nbest": self.nbest, "json": self.as_json}
 
 
 @click.command(

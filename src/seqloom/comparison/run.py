@@ -337,7 +337,13 @@ def _choose(ladder: Ladder, wanted: Sequence[Any] | None) -> list[Rung]:
     if not wanted:
         return list(ladder.rungs)
     rungs = {r.name: r for r in ladder.rungs}
-    names = [name for name in wanted if isinstance(name, str)]
+    # a name without its number stands for all: hmm for hmm-1 and hmm-2
+    numbered: dict[str, list[str]] = {}
+    for rung in rungs:
+        stem, _, number = rung.rpartition("-")
+        if number.isdecimal() and stem not in rungs:
+            numbered.setdefault(stem, []).append(rung)
+    names = [name for one in wanted if isinstance(one, str) for name in numbered.get(one) or [one]]
     for name in names:
         if name not in rungs and (further := ladder.further_rung(name)) is not None:
             rungs[name] = further

@@ -122,7 +122,8 @@ class Plan:
         if self.finished:
             done = [name for name in self.seconds if name in self.finished]
             parts.append(f"kept from before: {', '.join(done)}")
-        return f"plan: {len(self.seconds)} rungs, about {duration(self.total)}; {'; '.join(parts)}"
+        number = f"{len(self.seconds)} rung{'s' * (len(self.seconds) != 1)}"
+        return f"plan: {number}, about {duration(self.total)}; {'; '.join(parts)}"
 
     def announce(self, name: str) -> str:
         """Return the number of a rung, and the time that is left before it."""

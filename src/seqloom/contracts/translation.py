@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
@@ -22,7 +22,7 @@ import numpy as np
 
 from seqloom import progress
 from seqloom.batching import like_lengths
-from seqloom.config import make
+from seqloom.config import MAX_INTEGER, make
 from seqloom.contracts.base import Model
 from seqloom.contracts.fitting import FitOptions
 from seqloom.contracts.saving import Kind, positive
@@ -54,6 +54,7 @@ T = TypeVar("T")
 Sources = list[Any]  # texts, or arrays
 BATCH = 64  # sources that are translated together, of like length
 PORTION = 20 * BATCH  # sources that are sorted by length
+LONG_SOURCE = 1024  # tokens that are always translated
 
 
 class Translator(Model):
@@ -171,6 +172,17 @@ class Translator(Model):
         """Return how many tokens a translation may have at most."""
         return how.max_tokens or self.most_tokens
 
+    def check_source_lengths(self, lengths: np.ndarray, how: TranslationConfig, first: int) -> None:
+        """Refuse sources that are much longer than any in training; `first`: the number of the first."""
+        limit = how.max_source or max(4 * int(self.learnt["longest_source"]), LONG_SOURCE)
+        if (lengths > limit).any():
+            i = int(np.argmax(lengths > limit))
+            raise DataError(
+                f"source {first + i + 1:,} has {lengths[i]:,} {'steps' if self.reads_numbers else 'tokens'}, "
+                f"more than {limit:,}; divide it, for example into sentences, or allow it: "
+                f"max_source={lengths[i]}"
+            )
+
     def translate(
         self,
         source: Any,
@@ -229,6 +241,8 @@ class Translator(Model):
             for start in range(0, len(sources), PORTION):
                 part = sources[start : start + PORTION]
                 read = [member.read_sources(part) for member in (self, *ensemble)]
+                if self.writes_tokens:  # to others length does not matter
+                    self.check_source_lengths(read[0].lengths, how, first + start)
                 for chosen in self._batches(read[0]):
                     if (
                         not ensemble
@@ -248,7 +262,7 @@ class Translator(Model):
                     for i, best in zip(chosen, hypotheses):
                         answers[start + i] = best
                     bar.advance(len(chosen))
-                if self.writes_tokens:  # to others length does not matter
+                if self.writes_tokens:
                     answers.long_sources += int(
                         np.count_nonzero(read[0].lengths > self.learnt["longest_source"])
                     )
@@ -320,7 +334,9 @@ class Translator(Model):
         pairs = Parallel.of(data, targets)
         how = make(TranslationConfig, how, options)
         self.remark_training_data(pairs.name, pairs.fingerprint)
-        answers = self.translations(pairs.sources, how)
+        # data of one's own, which nobody else decides, is read whole
+        unlimited = replace(how, max_source=how.max_source or MAX_INTEGER)
+        answers = self.translations(pairs.sources, unlimited)
         self.remark_cut_off(answers.cut_off, len(answers), how)
         self.remark_long_sources(answers.long_sources, len(answers))
         metrics, details, notes = evaluate_translations(

@@ -50,7 +50,7 @@ from seqloom.data.examples import (
     values,
 )
 from seqloom.data.showing import labelled_line
-from seqloom.data.sources import find_documents
+from seqloom.data.sources import find_documents, paths_of
 from seqloom.errors import ConfigError, DataError, quoted, suggest_known
 
 Source = str | Path | Iterable[str | Path]
@@ -341,7 +341,7 @@ def _open(
     check_form(form)
     encoding = check_encoding(encoding)
     opened: list[tuple[str, Iterator[Batch], MissingLabels]] = []
-    for path in [source] if isinstance(source, (str, Path)) else list(source):
+    for path in paths_of(source, "read_labelled"):
         folder = Path(path).expanduser()
         if form == "folders" and not folder.is_dir():
             raise DataError(

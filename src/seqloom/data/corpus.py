@@ -30,7 +30,7 @@ from seqloom.data.documents import Document
 from seqloom.data.examples import is_frame, refuse_name, units, whole_files
 from seqloom.data.pieces import Block, blocks_of, lines_of
 from seqloom.data.showing import corpus_line
-from seqloom.data.sources import DocumentList, GivenText, find_documents, leave_out
+from seqloom.data.sources import DocumentList, GivenText, find_documents, leave_out, paths_of
 from seqloom.data.tables import Table, as_table
 from seqloom.errors import DataError, EncodingError
 from seqloom.text.coding import to_bytes
@@ -312,7 +312,7 @@ def open_corpus(
     """Open a corpus without reading a directory's files: those that are not text are found by the
     first reading (`Corpus.read_by`), or now with `check`.
     """
-    sources = [source] if isinstance(source, (str, Path)) else list(source)
+    sources = paths_of(source, "read")
     documents = [
         document
         for path in sources

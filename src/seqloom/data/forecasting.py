@@ -39,7 +39,7 @@ from seqloom.data.forecasting_forms import (
 )
 from seqloom.data.forecasting_grid import Notes, Track, check_unit, common_step, forward, on_grid
 from seqloom.data.showing import series_line
-from seqloom.data.sources import find_documents
+from seqloom.data.sources import find_documents, paths_of
 from seqloom.data.times import Clock, Step, read_times
 from seqloom.errors import ConfigError, DataError
 
@@ -287,7 +287,7 @@ def read_series(
     column are several series, named by their files. `usual_key`: the key column if none is named and the
     table has it.
     """
-    sources = [source] if isinstance(source, (str, Path)) else list(source)
+    sources = paths_of(source, "read_series")
     documents = [
         document for path in sources for document in find_documents(path, encoding, strict=strict)
     ]

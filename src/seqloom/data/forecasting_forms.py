@@ -42,7 +42,8 @@ TIME_NAMES = (
     "hour",
     "period",
 )
-INDEX_NAMES = ("", "index", "step", "t", "n", "no", "nr", "row", "id", "#", "unnamed: 0", "1")
+INDEX_NAMES = frozenset(("", "1", "#", "unnamed: 0", "index", "idx", "step", "row", "record"))
+INDEX_NAMES |= {"t", "n", "i", "k", "no", "nr", "id", "obs", "observation", "sample"}
 MISSING = frozenset({"", "nan", "na", "n/a", "null", "none", "-"})
 _HEAD = 50  # values of a column that are inspected
 _LONGEST_INDEX = 20  # digits

@@ -16,12 +16,12 @@ import stat
 import sys
 import tempfile
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import IO, TypeVar
+from typing import IO, Any, TypeVar
 
 from seqloom import progress
 from seqloom.data.catalogue import PREFIX, resolve
@@ -38,6 +38,20 @@ _REOPENED = Path("/proc/self/fd")  # open files can be opened again here, each w
 
 class GivenText(str):
     """A text that stands where the name of a file could stand, on the command line."""
+
+
+def paths_of(source: object, reader: str) -> list[str | Path]:
+    """Return the paths that a reader was given, one or several; refuse what is not a path."""
+    if isinstance(source, (str, Path)):
+        return [source]
+    named = isinstance(source, Mapping) or hasattr(source, "columns")
+    paths: list[Any] = list(source) if isinstance(source, Iterable) and not named else [source]
+    if wrong := [path for path in paths if not isinstance(path, (str, os.PathLike))]:
+        raise DataError(
+            f"{reader} reads files, not a {type(wrong[0]).__name__}; fit, evaluate and compare take data "
+            "in memory as it is"
+        )
+    return paths
 
 
 class Folder:

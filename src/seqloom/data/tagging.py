@@ -26,7 +26,7 @@ from seqloom.data import spans
 from seqloom.data.classification import Source, dataset_name
 from seqloom.data.examples import digest, is_frame, refuse_name, values
 from seqloom.data.showing import tagged_line
-from seqloom.data.sources import find_documents
+from seqloom.data.sources import find_documents, paths_of
 from seqloom.data.spans import Scheme
 from seqloom.data.tagging_forms import Sentences, TagForm, is_pair, read_pair, read_sentences
 from seqloom.errors import DataError
@@ -143,7 +143,7 @@ def read_tagged(
     directory or pattern, binary and badly encoded files are skipped and reported; `strict` refuses
     them.
     """
-    sources = [source] if isinstance(source, (str, Path)) else list(source)
+    sources = paths_of(source, "read_tagged")
     documents = [
         document for path in sources for document in find_documents(path, encoding, strict=strict)
     ]

@@ -76,7 +76,7 @@ def _form(document: Document) -> str:
     if rows and all(len(row) == _CONLLU_WIDTH and row[0][:1].isdecimal() for row in rows):
         return "conllu"
     several = [row for row in rows if len(_tokens(row[0])) > 1]
-    parted = [row for row in several if _parted("\t".join(row)) is not None]
+    parted = [row for row in several if _parted("\t".join(row)) is not None or _has_spans(row)]
     if 2 * len(parted) > len(several):
         return "lines"
     _refuse_texts(document.name, rows)
@@ -84,6 +84,16 @@ def _form(document: Document) -> str:
     slashed = sum("/" in token[1:-1] for token in tokens)
     # most are enough: the reader reports the others
     return "slash" if 2 * slashed > len(tokens) else "conll"
+
+
+def _has_spans(row: list[str]) -> bool:
+    """Return whether a second and last cell has nothing but tags of spans, perhaps too few of them."""
+    return len(row) == 2 and _are_spans(_tokens(row[1]))
+
+
+def _are_spans(tokens: list[str]) -> bool:
+    """Return whether several tokens are all tags of spans."""
+    return len(tokens) > 1 and all(map(SPAN_TAG.fullmatch, tokens))
 
 
 def _refuse_texts(name: str, rows: list[list[str]]) -> None:
@@ -361,7 +371,8 @@ def read_pair(first: Document, second: Document) -> Sentences:
 
 def is_pair(first: Document, second: Document, form: TagForm = "auto") -> bool:
     """Return whether these are a file of words and one of tags: line by line as many of both, but not as
-    many in every line, as columns are. `lines` leaves only the choice between a tab and two files.
+    many in every line, as columns are, unless one has nothing but tags of spans. `lines` leaves
+    only the choice between a tab and two files.
     """
     heads = [list(islice(_lines(document), _HEAD_LINES)) for document in (first, second)]
     if form not in ("auto", "lines") or any("\t" in line for head in heads for _, line in head):
@@ -371,7 +382,8 @@ def is_pair(first: Document, second: Document, form: TagForm = "auto") -> bool:
     equal = [a for a, b in filled if a == b]
     words, tags = ([token for _, line in head for token in _tokens(line)] for head in heads)
     slashed = sum("/" in tag[1:-1] for tag in tags)
-    doubtful = len(set(equal)) < 2 or 2 * len(equal) <= len(filled) or 2 * slashed > len(tags)
+    columns_alike = len(set(equal)) < 2 and _are_spans(words) == _are_spans(tags)
+    doubtful = columns_alike or 2 * len(equal) <= len(filled) or 2 * slashed > len(tags)
     if form == "auto" and (doubtful or words == tags):
         return False
     if words and all(map(SPAN_TAG.fullmatch, words)):

@@ -28,7 +28,7 @@ from seqloom.data.documents import Document
 from seqloom.data.examples import digest, example_digest, is_column, is_frame, refuse_name, values
 from seqloom.data.rows import table_kind
 from seqloom.data.showing import parallel_line
-from seqloom.data.sources import find_documents
+from seqloom.data.sources import find_documents, paths_of
 from seqloom.data.translation_forms import (
     ARRAY_FILES,
     PairForm,
@@ -196,7 +196,7 @@ def read_parallel(
     may be compressed (.gz, .xz, .zst).
     """
     check_form(form)
-    files = [paths] if isinstance(paths, (str, Path)) else list(paths)
+    files = paths_of(paths, "read_parallel")
     if not files:
         raise DataError("the list of files is empty; name at least one")
     if len(files) == 1:

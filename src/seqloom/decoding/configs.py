@@ -54,6 +54,13 @@ class TranslationConfig(BeamOptions):
         minimum=1,
         maximum=MAX_INTEGER,
     )
+    max_source: int | None = option(
+        None,
+        "number of tokens beyond which a source is refused, since time and memory grow with its square "
+        "[default: four times the longest in training, at least 1024]",
+        minimum=1,
+        maximum=MAX_INTEGER,
+    )
     prefix: str = option("", "text that every translation is to begin with")
     temperature: float = option(
         1.0, "below 1 less random, above 1 more random", minimum=0.0, maximum=100.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -132,7 +132,9 @@ class Classifying(Predicting):
     }
 
     text_column: str | None = option(
-        None, "Classifiers of pairs of texts: the column with the first text.", metavar="NAME|N"
+        None,
+        "Classifiers: the column with the text, or with the first text of a pair.",
+        metavar="NAME|N",
     )
     pair_column: str | None = option(
         None,
@@ -232,7 +234,7 @@ class Classification(Task):
     ) -> Iterator[Outcome]:
         _check_explains(model, options)
         check_chart(options.chart)
-        _check_columns(model, options)
+        options = _with_columns(model, options)
         answers = super().predict(model, paths, options, done)
         return answers if options.chart is None else _drawn(model, answers, options.chart)
 
@@ -307,20 +309,27 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str)
 
 
-def _check_columns(model: Classifier, options: Classifying) -> None:
-    """Refuse names of columns that the model has no use for."""
-    if model.reads_pairs and options.column is not None:
+def _with_columns(model: Classifier, options: Classifying) -> Classifying:
+    """Return the options with the columns that the model reads; `text_column`, as `fit` and `evaluate`
+    call it, is the `column` of a model that reads single texts.
+    """
+    if model.reads_pairs:
+        if options.column is not None:
+            raise ConfigError(
+                "--column is for models that read single texts; this one reads pairs: give --text-column "
+                "and --pair-column"
+            )
+        return options
+    if options.pair_column is not None:
         raise ConfigError(
-            "--column is for models that read single texts; this one reads pairs: give --text-column and "
-            "--pair-column"
+            "--pair-column is for models that read pairs of texts; this one reads single texts: give "
+            "--text-column alone"
         )
-    if not model.reads_pairs and (
-        options.text_column is not None or options.pair_column is not None
-    ):
-        raise ConfigError(
-            "--text-column and --pair-column are for models that read pairs of texts; this one reads single "
-            "texts: give --column"
-        )
+    if options.text_column is None:
+        return options
+    if options.column not in (None, options.text_column):
+        raise ConfigError("--column and --text-column are one column here; give one of them")
+    return replace(options, column=options.text_column, text_column=None)
 
 
 def _headings(model: Classifier) -> str:
