@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from seqloom.charts import theme
+from seqloom.charts.scales import LINE
 from seqloom.charts.word_map import (
     DOT,
     PAGE,
@@ -307,7 +308,8 @@ def _sides(spot: Spot) -> list[dict[str, Any]]:
     above = {"align": "center", "baseline": end, "dx": 0, "dy": dy}
     corner = {"align": side, "baseline": end, "dx": dx / 2, "dy": dy / 2}
     flat = abs(math.cos(math.atan2(spot.y, spot.x))) > 0.35
-    return [beside, corner, above] if flat else [above, corner, beside]
+    further = [above | {"dy": dy + math.copysign(k * LINE, dy)} for k in (1, 2)]
+    return [*([beside, corner, above] if flat else [above, corner, beside]), *further]
 
 
 def _around(at: np.ndarray, box: np.ndarray) -> np.ndarray:
