@@ -140,8 +140,27 @@ def worded(change: Callable[[str], str]) -> Iterator[None]:
         _wording.reset(token)
 
 
+_held: ContextVar[list[str] | None] = ContextVar("seqloom_held", default=None)
+
+
+@contextmanager
+def said_after() -> Iterator[None]:
+    """Say what is said inside when it ends: a result that is written in pieces stays whole."""
+    held: list[str] = []
+    token = _held.set(held)
+    try:
+        yield
+    finally:
+        _held.reset(token)
+        for message in held:
+            say(message)
+
+
 def say(message: str) -> None:
     """Tell the person at the terminal something (a fall-back taken, an estimate); never a result."""
+    if (held := _held.get()) is not None:
+        held.append(message)
+        return
     reporter = current()
     if reporter is not None:
         reporter.say(shortened(_wording.get()(message)))

@@ -11,7 +11,7 @@ import pytest
 
 from seqloom.charts import theme
 from seqloom.charts.belief import belief_chart, forgetting_chart
-from seqloom.charts.calibration import reliability_chart
+from seqloom.charts.calibration import Forecasts, reliability, reliability_chart
 from seqloom.charts.heat import (
     EITHER,
     NAME,
@@ -265,3 +265,36 @@ def test_they_are_drawn():
 def test_room_for_digits():
     assert room(26) == 4
     assert [room(x) for x in (40, 76)] == [5, 10]
+
+
+def test_names_in_capitals_are_turned_where_they_would_touch():
+    tags = [
+        "ADJ",
+        "ADP",
+        "ADV",
+        "AUX",
+        "CCONJ",
+        "DET",
+        "INTJ",
+        "NOUN",
+        "NUM",
+        "PART",
+        "PRON",
+        "PROPN",
+        "PUNCT",
+        "SCONJ",
+        "SYM",
+        "VERB",
+        "X",
+    ]
+    for chart in (confusion_chart(tags, np.eye(17, dtype=int)), transition_chart(np.eye(17), tags)):
+        across = chart.to_dict()["hconcat"][0]["layer"][0]["encoding"]["x"]["axis"]
+        assert across["labelAngle"] == -45
+    assert text_width("PUNCT") > text_width("punct")
+
+
+def test_a_point_at_the_edge_is_drawn_whole():
+    never = Forecasts(1e-4, 0.0, 0.0, 0.001, 100_000)
+    points = reliability({"m": [never, Forecasts(0.5, 0.5, 0.4, 0.6, 100)]}).to_dict()["layer"][-1]
+    assert points["mark"]["type"] == "point"
+    assert not points["mark"].get("clip")

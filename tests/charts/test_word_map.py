@@ -12,20 +12,28 @@ import pytest
 from seqloom.charts.heat import text_width
 from seqloom.charts.scales import LINE
 from seqloom.charts.theme import png, specification, svg
-from seqloom.charts.word_graph import MAX_WORDS, Arrow, Branch, analogy_chart, leaning, star_chart
-from seqloom.charts.word_map import DOT, NEVER, PAGE, ZOOMS, Spot, place_names, word_map
+from seqloom.charts.word_graph import (
+    MAX_WORDS,
+    STAR,
+    Arrow,
+    Branch,
+    analogy_chart,
+    leaning,
+    star_chart,
+)
+from seqloom.charts.word_map import DOT, NEVER, PAGE, ZOOMS, Name, Spot, place_names, word_map
 
 
-def rectangle(word, name, x, y):
+def rectangle(word, name, x, y, scale=1.0):
     """What a name covers when its point is at pixel (x, y), by the meaning of Vega's words."""
-    width = text_width(word)
+    width, line = scale * text_width(word), scale * LINE
     left = {"left": x + name.dx, "center": x + name.dx - width / 2, "right": x + name.dx - width}[
         name.align
     ]
-    top = {"top": y + name.dy, "middle": y + name.dy - LINE / 2, "bottom": y + name.dy - LINE}[
+    top = {"top": y + name.dy, "middle": y + name.dy - line / 2, "bottom": y + name.dy - line}[
         name.baseline
     ]
-    return left, top, left + width, top + LINE
+    return left, top, left + width, top + line
 
 
 def meet(a, b):
@@ -163,6 +171,29 @@ def test_a_star_holds_both_rings_near_ones_nearer():
     assert png(star_chart("a", [Branch("b", 1.0)], page=True)).startswith(b"\x89PNG")
     with pytest.raises(ValueError, match="no neighbours"):
         star_chart("a", [])
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_name_of_a_star_lies_on_another_or_on_a_point(seed):
+    rng = np.random.default_rng(seed)
+    words = ["n" * int(k) for k in rng.integers(3, 12, 48)]
+    branches = [
+        Branch(words[4 * i], rng.uniform(0.5, 0.9), [(w, rng.uniform(0.5, 0.9)) for w in further])
+        for i, further in enumerate(words[4 * i + 1 : 4 * i + 4] for i in range(12))
+    ]
+    (rows,) = (its for its in _data(star_chart("music", branches)) if "align" in its[0])
+    places = [(STAR * row["x"] / 2.48, -STAR * row["y"] / 2.48) for row in rows]
+    further = [i for i, row in enumerate(rows) if row["group"] == "further"]
+    boxes = {
+        i: rectangle(rows[i]["word"], Name(*(rows[i][k] for k in PLACE), 1), *places[i], 0.92)
+        for i in further
+    }
+    assert not [(i, j) for i, j in itertools.combinations(further, 2) if meet(boxes[i], boxes[j])]
+    dots = [(x - DOT, y - DOT, x + DOT, y + DOT) for x, y in places]
+    assert not [(i, j) for i in further for j in range(len(rows)) if meet(boxes[i], dots[j])]
+
+
+PLACE = ("align", "baseline", "dx", "dy")
 
 
 def test_leanings_before_and_after():

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import seqloom
-from seqloom import interop
+from seqloom import interop, progress
+from seqloom.cli.generate import _chat
 from seqloom.decoding.sampling import SamplingConfig, until_loop
 from seqloom.decoding.spelling import TextStream
 from seqloom.errors import SeqloomError
@@ -382,3 +383,24 @@ def test_what_varies_is_no_loop():
         assert list(until_loop(iter(numbers))) == numbers
         assert list(until_loop(iter([7] * 39))) == [7] * 39
     assert not heard
+
+
+def test_what_is_said_of_an_answer_stands_below_it(capsys):
+    class Looping:
+        def chat_template(self):
+            pass
+
+        chat = chat_template
+
+        def chat_stream(self, conversation):
+            yield "la "
+            progress.say("cut off")
+            yield "la"
+
+    class Printed:
+        def say(self, message):
+            print(f"({message})")
+
+    with progress.reporting(Printed()):
+        _chat(Looping(), "sing", None, False, {})
+    assert capsys.readouterr().out == "la la\n(cut off)\n"

@@ -3,6 +3,7 @@ another. Words are read from the SVG; the kinds of charts that test_pictures dra
 same there.
 """
 
+import json
 import re
 from datetime import UTC, datetime, timedelta
 
@@ -16,6 +17,9 @@ from seqloom.charts.calibration import Forecasts, reliability, reliability_chart
 from seqloom.charts.comparison import SlicePoint, points_with_intervals
 from seqloom.charts.forecasting import time_ticks
 from seqloom.charts.training import Curves, losses
+from seqloom.charts.translation import alignment_chart, beam_chart
+from seqloom.comparison.pictures import upper_first
+from seqloom.views.forecasting import LOW
 from seqloom.views.tracing import SCREEN, folded
 from tests.legible import lying_on_each_other, words_around, written
 from tests.views.test_exposure import SOURCES, TARGETS
@@ -162,3 +166,61 @@ def test_a_legend_names_what_is_drawn_in_the_colours_of_the_lines():
     lines = losses(runs, by="steps", unit="nats").to_dict()["layer"][:2]
     assert not any("opacity" in layer["encoding"] or "opacity" in layer["mark"] for layer in lines)
     assert lines[0]["mark"]["strokeWidth"] < lines[1]["mark"]["strokeWidth"]
+
+
+def test_a_run_that_is_not_judged_by_its_loss(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run").mkdir()
+    lines = [
+        {"step": s, "words": 9 * s, "words_per_s": 30, "loss": 3 / s, "lr": 0.1, "norm": 1.0}
+        for s in range(1, 5)
+    ]
+    held_out = [
+        {"step": s, "words": 9 * s, "valid": 0.7 + s / 100, "criterion": "accuracy"} for s in (2, 4)
+    ]
+    (tmp_path / "run" / "log.jsonl").write_text(
+        "".join(json.dumps(x) + "\n" for x in lines + held_out)
+    )
+    sheet = inspect.training_curves("run")
+    assert sheet.summary[0].endswith("least training loss 0.7500 nats per word")
+    svg = drawn(sheet)
+    assert "training" not in [
+        word.text for word in words_around(svg) if word.role == "legend-label"
+    ]
+    accuracies = theme.specification(sheet.charts["Held-out accuracy"])
+    assert accuracies["encoding"]["y"]["scale"] == {"zero": False}  # a rise of 2 % is seen
+
+
+def test_many_columns_have_low_panels():
+    values = np.sin(np.arange(320.0)).reshape(80, 4)
+    charts = inspect.forecast(seqloom.Naive(horizon=8).fit(values), values).charts
+    assert [theme.specification(chart)["height"] for chart in charts.values()] == [LOW] * 4
+
+
+def test_tokens_with_their_spaces_have_one_font():
+    svg = theme.svg(alignment_chart(np.eye(2), ["ein", "␣Haus"], ["a", "␣house"]))
+    fonts = dict(re.findall(r'font-family="([^"]*)"[^>]*>(ein|␣Haus|a|␣house)<', svg))
+    assert fonts.keys() == {"monospace"}
+    assert 'font-family="monospace"' not in theme.svg(alignment_chart(np.eye(1), ["ein"], ["a"]))
+
+
+def test_what_ended_is_drawn_once():
+    def candidate(t, becomes, number=1):
+        return {"token": "</s>" if becomes == "ended" else f"t{t}", "becomes": becomes} | {
+            "number": number,
+            "best": False,
+            "probability": 0.5,
+        }
+
+    steps = [
+        {"hypotheses": [{"text": "", "candidates": [candidate(t, "open"), candidate(t, "ended")]}]}
+        for t in range(40)
+    ]
+    chart = beam_chart(steps)
+    assert len(theme.specification(chart)["vconcat"]) > 1
+    assert theme.svg(chart).count("></s>"[0] + "&lt;/s&gt;<") == 2 * 40  # with its halo
+
+
+def test_the_heading_of_a_measure_keeps_its_capitals():
+    assert upper_first("BLEU") == "BLEU"
+    assert upper_first("bits per byte") == "Bits per byte"

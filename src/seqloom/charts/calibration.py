@@ -85,9 +85,7 @@ def reliability(series: Mapping[str, Sequence[Forecasts]]) -> Any:
         y=alt.Y("from:Q", scale=scale), y2="to:Q"
     )
     line = base.mark_line(strokeWidth=1.2, clip=True)
-    return alt.layer(
-        ideal, bars, line, base.mark_point(size=45, opacity=1, clip=True).encode(tooltip=tips)
-    )
+    return alt.layer(ideal, bars, line, base.mark_point(size=45, opacity=1).encode(tooltip=tips))
 
 
 def logit(p: float) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +21,9 @@ from seqloom.charts.scales import CHARACTER
 SMALL_TEXT = 0.75  # of a character's width and size in a cell that is small
 TIGHT = 34  # pixels of a cell below which its text is small
 NAME = 26  # columns of a name; a letter takes one
+CAPITAL = 1.25  # of a letter's width
+# Few fonts have it: a word with it would be drawn in whichever one does, its neighbour in another.
+SPACE_MARK = "␣"
 
 
 class Cell(NamedTuple):
@@ -112,7 +115,13 @@ def text_width(name: str) -> float:
     """Return about how many pixels a name takes as written; an East Asian character is as wide as
     two others.
     """
-    return CHARACTER * _columns(short_name(name))
+    shown = short_name(name)
+    return CHARACTER * (_columns(shown) + (CAPITAL - 1) * sum(map(str.isupper, shown)))
+
+
+def token_font(names: Iterable[str]) -> dict[str, str]:
+    """Choose one font for tokens that show their spaces; none for other names."""
+    return {"font": "monospace"} if any(SPACE_MARK in name for name in names) else {}
 
 
 def short_name(name: str, most: int = NAME) -> str:
@@ -163,6 +172,8 @@ def name_axis(alt: Any, names: Sequence[str], most: int = NAME, **more: Any) -> 
     """Make an axis with numbers as positions, since a word may come twice, labelled with names of
     at most so many columns.
     """
+    if font := token_font(names):
+        more["labelFont"] = font["font"]
     listed = json.dumps([short_name(name, most) for name in names], ensure_ascii=False)
     return alt.Axis(
         labelExpr=f"{listed}[datum.value]",

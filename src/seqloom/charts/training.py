@@ -55,7 +55,7 @@ def losses(runs: Sequence[Curves], *, by: str, unit: str) -> Any:
     base = alt.Chart(alt.InlineData(values=rows)).encode(
         x=_across(alt, by), y=y, color=_colour(alt, runs, by)
     )
-    legend = alt.Legend(
+    legend = len(kinds) > 1 and alt.Legend(
         title=None,
         symbolType="stroke",
         symbolStrokeColor=theme.INK,
@@ -64,7 +64,9 @@ def losses(runs: Sequence[Curves], *, by: str, unit: str) -> Any:
         orient="top-right",
     )
     width = alt.StrokeWidth(
-        "kind:N", scale=alt.Scale(domain=kinds, range=[WEIGHTS[k] for k in kinds]), legend=legend
+        "kind:N",
+        scale=alt.Scale(domain=kinds, range=[WEIGHTS[k] for k in kinds]),
+        legend=legend or None,
     )
     lines = [
         base.mark_line(strokeWidth=WEIGHTS[kind])  # of lines, the encoding is for the legend only
@@ -113,6 +115,7 @@ def criterion_curves(runs: Sequence[Curves], *, by: str, criterion: str) -> Any:
         by=by,
         title=f"held-out {criterion}",
         log=False,
+        zero=False,
     )
 
 
@@ -126,7 +129,13 @@ def panels(charts: Mapping[str, Any]) -> Any:
 
 
 def _small(
-    runs: Sequence[Curves], series: Sequence[Points], *, by: str, title: str, log: bool
+    runs: Sequence[Curves],
+    series: Sequence[Points],
+    *,
+    by: str,
+    title: str,
+    log: bool,
+    zero: bool = True,
 ) -> Any:
     import altair as alt
 
@@ -137,7 +146,7 @@ def _small(
         if y > 0 or not log
     ]
     y = alt.Y(
-        "value:Q", title=title, scale=alt.Scale(zero=True), axis=alt.Axis(tickCount=4, format="~g")
+        "value:Q", title=title, scale=alt.Scale(zero=zero), axis=alt.Axis(tickCount=4, format="~g")
     )
     if log:
         y = _logarithmic(alt, "value", [row["value"] for row in rows], title, SMALL_PANEL_HEIGHT)

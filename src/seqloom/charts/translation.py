@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from seqloom.charts import theme
-from seqloom.charts.heat import Cell, Side, heat_map, room, text_width, written
+from seqloom.charts.heat import Cell, Side, heat_map, room, text_width, token_font, written
 
 # Pixels of a step, and of a hypothesis.
 MIN_STEP_WIDTH, MAX_STEP_WIDTH, HYPOTHESIS_HEIGHT = 44, 120, 34
@@ -35,7 +35,13 @@ def beam_chart(steps: Sequence[dict[str, Any]]) -> Any:
     parts = [
         _beam_row(
             alt,
-            [node for node in nodes if first <= node["step"] <= first + many],
+            [
+                node
+                for node in nodes
+                if first <= node["step"] <= first + many
+                # What ended where a row begins stands in the row above, with its line.
+                and (node["step"] != first or node["becomes"] == "open")
+            ],
             [edge for edge in edges if first <= edge["step"] < first + many],
             first,
             min(first + many, last),
@@ -56,6 +62,7 @@ def _beam_row(
 ) -> Any:
     """Draw the steps from the first to the last."""
     rows = max(node["row"] for node in nodes)
+    font = token_font(node["token"] for node in nodes)
     x = alt.X(
         "step:Q",
         title="tokens written",
@@ -82,9 +89,9 @@ def _beam_row(
         ],
     )
     halo = base.mark_text(
-        fontSize=theme.FONT_SIZE, stroke="white", strokeWidth=6, strokeJoin="round"
+        fontSize=theme.FONT_SIZE, stroke="white", strokeWidth=6, strokeJoin="round", **font
     ).encode(text="token:N")
-    words = base.mark_text(fontSize=theme.FONT_SIZE).encode(text="token:N", color=colour)
+    words = base.mark_text(fontSize=theme.FONT_SIZE, **font).encode(text="token:N", color=colour)
     return alt.layer(lines, halo, words).properties(
         width=(last - first + 1) * width, height=(rows + 1) * HYPOTHESIS_HEIGHT
     )

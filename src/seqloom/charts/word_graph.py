@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from seqloom.charts import theme
+from seqloom.charts.scales import LINE
 from seqloom.charts.word_map import (
     DOT,
     PAGE,
@@ -18,6 +19,7 @@ from seqloom.charts.word_map import (
     Spot,
     beside,
     movable,
+    name_box,
     place_names,
     scale_of,
     shares_of,
@@ -27,6 +29,9 @@ WIDTH, HEIGHT = 720, 480  # pixels of a picture of arrows
 STAR = 680  # pixels of a star, both ways
 # How far out the rings lie; words that are more alike lie nearer.
 FIRST, SECOND = ((0.30, 0.62), (0.88, 1.0))
+EDGE = 1.24  # of the plot, so that names outside the rings have room
+# Sizes of names, of the letters of a map; the bold ones are wider too.
+NAME_SCALES = {"word": 1.5, "near": 1.18, "further": 0.92}
 
 
 class Arrow(NamedTuple):
@@ -183,7 +188,7 @@ def star_chart(word: str, branches: Sequence[Branch], *, page: bool = False) -> 
     if not branches:
         raise ValueError("no neighbours: there is nothing to draw")
     spots, links = _rings(word, branches)
-    x, y = (alt.Scale(domain=[-1.24, 1.24], nice=False, zero=False) for _ in range(2))
+    x, y = (alt.Scale(domain=[-EDGE, EDGE], nice=False, zero=False) for _ in range(2))
     rows = [spot._asdict() | name for spot, name in zip(spots, _outward(spots))]
     position: dict[str, Any] = {
         "x": alt.X("x:Q", scale=x, axis=None),
@@ -271,33 +276,48 @@ def _depths(cosines: Sequence[float], ring: tuple[float, float]) -> list[float]:
 
 
 def _outward(spots: Sequence[Spot]) -> list[dict[str, Any]]:
-    """Put the names of the ring outside their points, away from the middle."""
-    placements = []
-    for spot in spots:
-        turn = math.atan2(spot.y, spot.x)
-        flat = abs(math.cos(turn)) > 0.35
-        gap = 7 if spot.group == "further" else 10
-        if spot.group == "word":
-            placements.append({"align": "center", "baseline": "bottom", "dx": 0, "dy": -10})
-        elif flat:
-            placements.append(
-                {
-                    "align": "left" if spot.x > 0 else "right",
-                    "baseline": "middle",
-                    "dx": math.copysign(gap, spot.x),
-                    "dy": 0,
-                }
-            )
-        else:
-            placements.append(
-                {
-                    "align": "center",
-                    "baseline": "bottom" if spot.y > 0 else "top",
-                    "dx": 0,
-                    "dy": -math.copysign(gap, spot.y),
-                }
-            )
+    """Put the names of the ring outside their points, away from the middle, and where another name
+    or point is in the way, at another side.
+    """
+    pixels = np.array([[spot.x, -spot.y] for spot in spots]) * STAR / (2 * EDGE)
+    dots = [_around(at, np.array([-1, 1, -1, 1]) * (DOT + 1)) for at in pixels]
+    placements: list[dict[str, Any]] = []
+    taken: list[np.ndarray] = []
+    for i, spot in enumerate(spots):
+        scale = NAME_SCALES[spot.group]
+        boxes = [
+            (place, _around(pixels[i], name_box(spot.word, **place, scale=scale)))
+            for place in _sides(spot)
+        ]
+        others = [*taken, *dots[:i], *dots[i + 1 :]]
+        free = [pair for pair in boxes if not any(_meet(pair[1], other) for other in others)]
+        place, box = (free or boxes)[0]
+        placements.append(place)
+        taken.append(box)
     return placements
+
+
+def _sides(spot: Spot) -> list[dict[str, Any]]:
+    """List the places of a name, the best one first; the name in the middle has only one."""
+    gap = 7 if spot.group == "further" else 10
+    if spot.group == "word":
+        return [{"align": "center", "baseline": "bottom", "dx": 0, "dy": -10}]
+    side, end = ("left" if spot.x > 0 else "right"), ("bottom" if spot.y > 0 else "top")
+    dx, dy = math.copysign(gap, spot.x), -math.copysign(gap, spot.y)
+    beside = {"align": side, "baseline": "middle", "dx": dx, "dy": 0}
+    above = {"align": "center", "baseline": end, "dx": 0, "dy": dy}
+    corner = {"align": side, "baseline": end, "dx": dx / 2, "dy": dy / 2}
+    flat = abs(math.cos(math.atan2(spot.y, spot.x))) > 0.35
+    further = [above | {"dy": dy + math.copysign(k * LINE, dy)} for k in (1, 2)]
+    return [*([beside, corner, above] if flat else [above, corner, beside]), *further]
+
+
+def _around(at: np.ndarray, box: np.ndarray) -> np.ndarray:
+    return box + np.repeat(at, 2)
+
+
+def _meet(a: np.ndarray, b: np.ndarray) -> bool:
+    return bool(a[0] < b[1] and b[0] < a[1] and a[2] < b[3] and b[2] < a[3])
 
 
 # ---- leaning

@@ -153,7 +153,7 @@ def place_names(
             if i in names:
                 continue
             for align, baseline, dx, dy in BESIDE:
-                box = _box(word, align, baseline, dx, dy)
+                box = name_box(word, align, baseline, dx, dy)
                 placed = list(names)
                 if zoom == 1 and not _inside(box, points[i], size):
                     continue
@@ -180,11 +180,16 @@ def place_names(
     return [names.get(i, Name(*BESIDE[0], NEVER)) for i in range(len(words))]
 
 
-def _box(word: str, align: str, baseline: str, dx: float, dy: float) -> np.ndarray:
-    width = text_width(word)
+def name_box(
+    word: str, align: str, baseline: str, dx: float, dy: float, scale: float = 1.0
+) -> np.ndarray:
+    """Return left, right, top and bottom of a name in pixels from its point; `scale`: of its
+    letters.
+    """
+    width, line = scale * text_width(word), scale * LINE
     left = dx - {"left": 0.0, "center": width / 2, "right": width}[align]
-    top = dy - {"top": 0.0, "middle": LINE / 2, "bottom": LINE}[baseline]
-    return np.array([left, left + width, top, top + LINE])
+    top = dy - {"top": 0.0, "middle": line / 2, "bottom": line}[baseline]
+    return np.array([left, left + width, top, top + line])
 
 
 def _hits(

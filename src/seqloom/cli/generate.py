@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from seqloom import progress
 from seqloom.cli.options import common, config_options, emit, given, stdin_lines
 from seqloom.decoding.drafting import DRAFTED
 from seqloom.decoding.sampling import SamplingConfig
@@ -139,14 +140,15 @@ def _chat(
     for text in _messages(message, as_json):
         conversation.append({"role": "user", "content": text})
         answer = ""
-        for piece in model.chat_stream(conversation, **settings):
-            answer += piece
-            if not as_json:
-                click.echo(piece, nl=False)
-        if as_json:
-            emit({"message": text, "answer": answer})
-        else:
-            click.echo()
+        with progress.said_after():
+            for piece in model.chat_stream(conversation, **settings):
+                answer += piece
+                if not as_json:
+                    click.echo(piece, nl=False)
+            if as_json:
+                emit({"message": text, "answer": answer})
+            else:
+                click.echo()
         conversation.append({"role": "assistant", "content": answer})
 
 

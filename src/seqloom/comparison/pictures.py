@@ -97,7 +97,7 @@ def overview(comparison: Comparison) -> Any:
     its, m = rows(comparison), comparison.ladder.measure
     both = [
         ladder(its, m).properties(
-            width=400, height=theme.HEIGHT, title=f"{m.title.capitalize()} with 95 % interval"
+            width=400, height=theme.HEIGHT, title=f"{upper_first(m.title)} with 95 % interval"
         )
     ]
     if comparison.curve:
@@ -116,6 +116,11 @@ def overview(comparison: Comparison) -> Any:
     return drawn.resolve_scale(color="independent", shape="independent").properties(
         title=alt.TitleParams(title(comparison), **theme.PICTURE_TITLE)
     )
+
+
+def upper_first(text: str) -> str:
+    """Begin a heading with a capital; the capitals of a name such as BLEU stay."""
+    return text[:1].upper() + text[1:]
 
 
 def comparison(result: Comparison) -> Sheet:

@@ -15,7 +15,7 @@ from seqloom.charts.comparison import ladder, quality_against
 from seqloom.charts.page import Page
 from seqloom.charts.theme import require_charts
 from seqloom.comparison.curve import best_by_size
-from seqloom.comparison.pictures import HEADINGS, curve_chart, drawn, priced, rows
+from seqloom.comparison.pictures import HEADINGS, curve_chart, drawn, priced, rows, upper_first
 from seqloom.comparison.result import Comparison
 from seqloom.comparison.table import (
     NOTES,
@@ -212,7 +212,7 @@ def markdown(comparison: Comparison, pictures: Sequence[str] = ()) -> str:
         lines += [
             "## Learning curve",
             "",
-            f"{c.ladder.measure.title.capitalize()} with the first part of the training data, "
+            f"{upper_first(c.ladder.measure.title)} with the first part of the training data, "
             f"in {c.ladder.size_unit}.",
             "",
             f"| {' | '.join(header)} |",

@@ -239,7 +239,7 @@ class TranslationLadder(Ladder):
         ]
 
     def pictures(self, comparison: Comparison, details: Any) -> dict[str, Any]:
-        form = ".1%" if self.measure.form.endswith("%") else ".1f"
+        form = ".1~%" if self.measure.form.endswith("%") else ".1~f"
         return {
             "lengths": length_chart(details["lengths"], self.measure.key, self.measure.title, form)
         }

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from seqloom.data.forecasting import Series
 
 MAX_CHARTS = 8  # charts of one sheet
+MANY, LOW = (
+    3,
+    170,
+)  # from more charts than this on, pixels of each, so that they fit a screen or two
 BEFORE = 4  # horizons of history that are drawn before a forecast
 
 
@@ -71,7 +75,7 @@ def _forecasts(forecast: Forecast, series: Series) -> dict[str, Any]:
                     rows=forecast.clock.rows,
                     title=column,
                 )
-    return charts
+    return _lower(charts)
 
 
 def anomalies(found: Anomalies, name: str = "model") -> Sheet:
@@ -89,9 +93,15 @@ def anomalies(found: Anomalies, name: str = "model") -> Sheet:
                         rows=found.clock.rows,
                         title=column,
                     )
-        return charts
+        return _lower(charts)
 
     return Sheet(f"{name}: {len(found):,} steps that are not as expected", draw, found.to_dict())
+
+
+def _lower(charts: dict[str, Any]) -> dict[str, Any]:
+    if len(charts) <= MANY:
+        return charts
+    return {heading: chart.properties(height=LOW) for heading, chart in charts.items()}
 
 
 def _heading(key: str, column: str) -> str:

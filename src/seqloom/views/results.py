@@ -180,12 +180,7 @@ def training_curves(runs: str | Path | Sequence[str | Path], *, by: str = "steps
         raise ConfigError("no run given; nothing to draw")
     in_bits = all("bits_per_byte" in line for lines in logs.values() for line in lines)
     curves = [_curves(name, lines, by, in_bits) for name, lines in logs.items()]
-    units = {
-        line.get("unit", "nats per token")
-        for lines in logs.values()
-        for line in lines
-        if "loss" in line
-    }
+    units = {_unit(line) for lines in logs.values() for line in lines if "loss" in line}
     unit = "bits per byte" if in_bits else " or ".join(sorted(units))
     summary = [
         f"{run.name}: {lines[-1]['step']:,} steps, least {'held-out' if run.held_out else 'training'} loss "
@@ -213,6 +208,16 @@ def training_curves(runs: str | Path | Sequence[str | Path], *, by: str = "steps
         summary,
         panels,
     )
+
+
+def _unit(line: dict[str, Any]) -> str:
+    """Return the unit of a line's loss: its own, or nats per what the run counts.
+
+    >>> _unit({"loss": 0.7, "words_per_s": 355, "words": 385})
+    'nats per word'
+    """
+    rates = (key for key in line if key.endswith("s_per_s"))
+    return line.get("unit") or f"nats per {next(rates, 'tokens_per_s').removesuffix('s_per_s')}"
 
 
 def _read(name: str) -> Lines:

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 END = "</s>"
 CHARTS = {
-    "bleu": ("BLEU by length of the source", "BLEU", ".1f"),
-    "chrf": ("chrF by length of the source", "chrF", ".1f"),
-    "exact_match": ("Exact matches by length of the source", "exact matches", ".1%"),
+    "bleu": ("BLEU by length of the source", "BLEU", ".1~f"),
+    "chrf": ("chrF by length of the source", "chrF", ".1~f"),
+    "exact_match": ("Exact matches by length of the source", "exact matches", ".1~%"),
 }
 
 
@@ -187,7 +187,7 @@ def exposure_bias(
                 },
                 "nats",
                 "nats per token",
-                ".2f",
+                ".2~f",
                 by="position",
                 many="tokens",
             )
