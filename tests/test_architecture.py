@@ -522,7 +522,7 @@ def test_nothing_hides_the_standard_library(path):
 
 # ---- budgets: what the house may weigh. A commit that raises one of them says why.
 
-MAX_FILES = 436
+MAX_FILES = 440
 MAX_KILOTOKENS = {  # thousands of Python tokens of a folder; "" are the files of the package itself
     "": 21,
     "charts": 29,
@@ -531,11 +531,11 @@ MAX_KILOTOKENS = {  # thousands of Python tokens of a folder; "" are the files o
     "contracts": 36,
     "data": 61,
     "decoding": 17,
-    "interop": 37,
+    "interop": 42,
     "kernels": 52,
     "metrics": 27,
     "models": 134,
-    "nn": 34,
+    "nn": 36,
     "reference": 9,
     "runtime": 24,
     "serving": 19,

@@ -262,6 +262,20 @@ def test_tags_of_a_scheme_are_legal_whatever_the_emissions_say():
         made(emissions[:1, :2], torch.tensor([[0, 2]]))
 
 
+@pytest.mark.parametrize("ruled", [False, True])
+def test_the_best_paths_that_are_recorded_for_another_program(ruled):
+    rules = legal_transitions(["O", "B-X", "I-X"], "bio") if ruled else None
+    emissions, _, lengths, _, parameters = problem(rules=rules, lengths=(6, 2, 1, 5, 0))
+    crf = CRF(3, allowed=rules).double()
+    with torch.no_grad():
+        for own, values in zip((crf.start, crf.transitions, crf.end), parameters):
+            own.copy_(torch.from_numpy(values))
+    paths = crf.log_space_paths(torch.from_numpy(emissions), torch.from_numpy(lengths))
+    for row, length in enumerate(lengths):
+        best = by_hand(emissions[row, :length], parameters, rules)[2]
+        assert paths[row].tolist() == [*best, *[-1] * (paths.shape[1] - length)]
+
+
 def test_without_a_legal_path_the_best_of_the_others_is_taken():
     rules = np.ones((3, 3), bool)
     rules[:2, 2] = False

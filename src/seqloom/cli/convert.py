@@ -10,7 +10,7 @@ import click
 from seqloom import interop, tasks
 from seqloom.cli.options import Choice, common, emit
 from seqloom.errors import ConfigError
-from seqloom.interop.opening import FORM, form_of, quantised
+from seqloom.interop.opening import FORM, ONNX, form_of, quantised
 
 
 @click.command(
@@ -32,6 +32,8 @@ vectors, training goes on
   seqloom convert g2p_en/checkpoint20.npz g2p    # the weights of g2p-en to a translator of words \
 into phonemes
   seqloom convert model longer --context 1024    # the same gpt for longer texts
+  seqloom convert model model.onnx               # a network for onnxruntime, with its tokenizer and \
+a script
   seqloom convert vectors words.bin --form word2vec-binary
   seqloom convert glove.6B.50d.txt words.vec --form fasttext
 """,
@@ -76,11 +78,17 @@ def command(
 
     n-gram models are ARPA files (plain or .gz); word vectors are files of word2vec, GloVe or
     fastText; Transformers are GGUF files of the Llama family, or directories of transformers, whose
-    weights become float32 unless --bits is given; the weights of g2p-en become a translator.
+    weights become float32 unless --bits is given; the weights of g2p-en become a translator. A
+    target that ends in .onnx is a network that runs without seqloom, checked in onnxruntime.
     """
     from seqloom.storage import check_target, load
 
     changed = context is not None or bits is not None
+    to_onnx = form is None and target.endswith(ONNX)
+    if to_onnx and bits is not None:
+        raise ConfigError(
+            "--bits is for models of seqloom; an ONNX file has its weights as float32"
+        )
     if form is not None and changed:
         raise ConfigError(
             "--context and --bits make a model of seqloom, --form a file of another program; convert twice"
@@ -91,7 +99,7 @@ def command(
             f"{source} is not a model directory, so {target} cannot be made of it; "
             "to read an ARPA file name a directory as the target"
         )
-    to_model = form is None and (foreign or changed)
+    to_model = form is None and (foreign or changed) and not to_onnx
     if to_model:
         check_target(target)
     fewer = None if bits is None else int(bits)
@@ -102,6 +110,8 @@ def command(
         model = quantised(model, fewer, source)
     if to_model:
         model.save(target)
+    elif to_onnx:
+        interop.write_onnx(model, target, source)
     elif form == FORM:
         interop.write(model, target, source)
     else:

@@ -6,6 +6,7 @@
     interop.open("model.arpa.gz")                n-grams
     interop.open("glove.6B.50d.txt")             word vectors of word2vec, GloVe or fastText
     interop.write(model, "directory")            and back, for transformers
+    interop.write_onnx(model, "model.onnx")      a network as a file that runs without seqloom
 
 A family of transformers is a line of `FAMILIES`, a table of its tensors (`interop/layouts`) and a function
 that converts its values to options. Sizes in a file are checked against its length before memory is used.
@@ -22,6 +23,7 @@ from seqloom.data.vector_files import file_head, sniff_vectors
 from seqloom.errors import ConfigError, quoted, suggest_known
 
 FORM = "hugging-face"  # what `convert --form` calls directories of transformers
+ONNX = ".onnx"  # how the name of a file ends that other runtimes run
 
 
 class Family(NamedTuple):
@@ -143,6 +145,13 @@ def write(model: Any, target: str | Path, source: str = "this model") -> None:
             f"{', '.join(WRITERS)} can be converted to {FORM}"
         )
     _function(WRITERS[model.name])(model, target)
+
+
+def write_onnx(model: Any, target: str | Path, source: str = "this model") -> None:
+    """Write a network as an ONNX file, with its tokenizer, its labels and a script that uses them
+    beside it; `source` is where it was, for messages.
+    """
+    _function("onnx:write_onnx")(model, target, source)
 
 
 def _function(target: str) -> Any:

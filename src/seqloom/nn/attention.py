@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from seqloom.nn.layers import MakeLinear, dropout, linear_rows
 from seqloom.nn.position import relative_rows, relative_scores, rotate
+from seqloom.nn.recording import holds
 from seqloom.traces import Trace
 
 KeysValues = tuple[Tensor, Tensor]  # each (B, heads, S, d_head)
@@ -87,11 +88,11 @@ def make_mask(seen: Tensor, bias: Tensor | None = None) -> Mask:
     the shape of `Mask.scores`.
     """
     blind = ~seen.any(-1, keepdim=True)
-    any_blind = bool(blind.any())
+    any_blind = not holds(~blind)
     if any_blind:
         seen = seen | blind  # a softmax over nothing is NaN, in the gradient too
     return Mask(
-        seen if bias is None else bias if bool(seen.all()) else bias.masked_fill(~seen, -math.inf),
+        seen if bias is None else bias if holds(seen) else bias.masked_fill(~seen, -math.inf),
         blind=blind if any_blind else None,
     )
 
@@ -127,8 +128,7 @@ def seen_keys(
     queries = queries[:, None, :, None]
     seen = keys <= queries if causal else torch.ones_like(keys == queries)
     if window is not None:
-        seen &= keys >= queries - window
-        seen &= keys <= queries + window
+        seen = seen & (keys >= queries - window) & (keys <= queries + window)
     return seen
 
 
@@ -189,7 +189,8 @@ class Attention(nn.Module):
 
         Without `token_positions` nothing is rotated; a cache needs them.
         """
-        qkv = self.qkv(x).unflatten(2, (-1, self.d_head)).transpose(1, 2)
+        # by the sizes of x: recorded, `unflatten` would fix them
+        qkv = self.qkv(x).view(x.shape[0], x.shape[1], -1, self.d_head).transpose(1, 2)
         # each (B, heads, T, d_head)
         q, k, v = qkv.split((self.n_heads, self.n_kv_heads, self.n_kv_heads), 1)
         if token_positions is not None and token_positions.rotation is not None:

@@ -19,6 +19,7 @@ from seqloom.nn.attention import UNMASKED, Attention, padding_mask
 from seqloom.nn.encoders import Encoder, cleared, present
 from seqloom.nn.layers import MakeLinear, dropout, own_weights
 from seqloom.nn.readers import Arrays
+from seqloom.nn.recording import holds
 from seqloom.nn.transformer import ACTIVATIONS, MLP, Activation, Block, make_norm
 from seqloom.traces import Trace, within
 
@@ -195,7 +196,7 @@ class PublishedEncoder(Encoder):
         self, x: Tensor, lengths: Tensor | None = None, trace: Trace | None = None
     ) -> Tensor:
         keep = present(x, lengths)
-        mask = UNMASKED if keep is None or bool(keep.all()) else padding_mask(keep)
+        mask = UNMASKED if keep is None or holds(keep) else padding_mask(keep)
         for i in range(self.n_layers):
             x, _ = self.blocks[i % len(self.blocks)](x, mask, trace=within(trace, f"blocks.{i}"))
         return cleared(x, lengths)

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from seqloom.nn.layers import MakeLinear, register_matrix
+from seqloom.nn.recording import over_steps
 from seqloom.traces import Trace
 
 State = tuple[Tensor, ...]  # h, and c in the LSTM; each (B, H), or h (B, P) with a projection
@@ -131,25 +132,29 @@ class Cell(nn.Module):
 
         A trace gets the states and gates of all steps, (T, B, H) each.
         """
-        outputs = []
+        if x.shape[0] == 0:
+            return x.new_zeros(0, x.shape[1], self.d_out), state
         traced: dict[str, list[Tensor]] = {}
-        for t, projected in enumerate(self.project(x)):
+
+        def advance(projected: Tensor, inside: Tensor, *before: Tensor) -> tuple[Tensor, State]:
             at = None if trace is None else Trace()
-            new = self.step(projected, state, w_h, mask, at)
+            new = self.step(projected, before, w_h, mask, at)
             if at is not None:
                 for name, value in [*at.items(), *zip(self.leaves, new)]:
                     traced.setdefault(name, []).append(value)
-            if lengths is not None:
-                inside = (lengths > t).unsqueeze(1)  # (B, 1)
-                new = tuple(torch.where(inside, after, before) for after, before in zip(new, state))
-                outputs.append(torch.where(inside, new[0], torch.zeros_like(new[0])))
-            else:
-                outputs.append(new[0])
-            state = new
+            if lengths is None:
+                return new[0], new
+            new = tuple(torch.where(inside, after, old) for after, old in zip(new, before))
+            return torch.where(inside, new[0], torch.zeros_like(new[0])), new
+
+        steps = torch.arange(x.shape[0], device=x.device).unsqueeze(1)  # (T, 1)
+        # (T, B, 1): where a row has not ended
+        inside = (steps if lengths is None else lengths > steps).unsqueeze(2)
+        outputs, state = over_steps(advance, (self.project(x), inside), state)
         if trace is not None:
             for name, values in traced.items():
                 trace.add(name, torch.stack(values))
-        return (torch.stack(outputs) if outputs else x.new_zeros(0, x.shape[1], self.d_out)), state
+        return outputs, state
 
     def _trace_gates(self, trace: Trace | None, *gates: Tensor) -> None:
         if trace is not None:
@@ -300,7 +305,7 @@ class GRUCell(Cell):
         if self.norm_h is None:
             return product
         return functional.layer_norm(
-            product, product.shape[1:], self.norm_h.weight[rows], self.norm_h.bias[rows]
+            product, (rows.stop - rows.start,), self.norm_h.weight[rows], self.norm_h.bias[rows]
         )
 
 

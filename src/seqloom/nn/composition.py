@@ -66,7 +66,7 @@ class Pooling(nn.Module):
 
     def _pooled(self, x: Tensor, lengths: Tensor, trace: Trace | None) -> Tensor:
         if self.kind == "last":
-            rows = torch.arange(len(x), device=x.device)
+            rows = torch.arange(x.shape[0], device=x.device)
             last = x[rows, (lengths - 1).clamp(min=0)]
             half = x.shape[2] // 2
             return torch.cat([last[:, :half], x[:, 0, half:]], 1) if self.bidirectional else last
@@ -224,20 +224,20 @@ class Sentences(nn.Module):
 
 def rows_of(x: Tensor, counts: Tensor) -> Tensor:
     """Split x (R, D), so many rows for each example, into (B, most, D), padded with zeros."""
-    most = int(counts.max())
-    out = x.new_zeros(len(counts), most, x.shape[1])
-    keep = torch.arange(most, device=x.device) < counts.to(x.device).unsqueeze(1)
-    return out.masked_scatter(keep.unsqueeze(2), x)
+    counts = counts.to(x.device)
+    most: Any = counts.max()  # not int(most), which a recorded network would keep
+    places = torch.arange(most, device=x.device)
+    rows = (torch.cumsum(counts, 0) - counts).unsqueeze(1) + places  # (B, most)
+    hidden = places >= counts.unsqueeze(1)
+    return x[rows.masked_fill(hidden, 0)].masked_fill(hidden.unsqueeze(2), 0.0)
 
 
 def mean_by_example(x: Tensor, counts: Tensor) -> Tensor:
     """Return the mean of the rows (R, D) of each example, (B, D)."""
-    examples = torch.repeat_interleave(
-        torch.arange(len(counts), device=x.device), counts.to(x.device)
-    )
-    return x.new_zeros(len(counts), x.shape[1]).index_add(0, examples, x) / counts.to(
-        x.device
-    ).clamp(min=1).unsqueeze(1)
+    counts = counts.to(x.device)
+    rows, ends = torch.arange(x.shape[0], device=x.device), torch.cumsum(counts, 0).unsqueeze(1)
+    own = (rows < ends) & (rows >= ends - counts.unsqueeze(1))  # (B, R)
+    return own.to(x.dtype) @ x / counts.clamp(min=1).unsqueeze(1)
 
 
 class SequenceNetwork(nn.Module):

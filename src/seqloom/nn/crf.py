@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from seqloom.nn.linear_chain import Chain
+from seqloom.nn.recording import over_steps
 
 IMPOSSIBLE = -1e30  # in place of -inf, whose gradient in a logsumexp would be NaN
 
@@ -96,17 +97,10 @@ class CRF(nn.Module):
         """Compute `forward` step by step in torch, with autograd's gradients; tags that are not
         allowed cost 1e30.
         """
-        k, steps = self.n_tags, emissions.shape[1]
+        steps = emissions.shape[1]
         if not steps:
             return emissions.sum() * 0.0
-        banned = (
-            self.transitions.new_zeros(k + 1, k + 1, dtype=torch.bool)
-            if self.allowed is None
-            else ~self.allowed
-        )
-        start = self.start.masked_fill(banned[k, :k], IMPOSSIBLE)
-        transitions = self.transitions.masked_fill(banned[:k, :k], IMPOSSIBLE)
-        end = self.end.masked_fill(banned[:k, k], IMPOSSIBLE)
+        start, transitions, end = self._tables()
         inside = torch.arange(steps, device=emissions.device) < lengths.unsqueeze(1)  # (B, T)
         tags = tags.where(inside, 0)
         forward = start + emissions[:, 0]  # (B, K)
@@ -119,6 +113,43 @@ class CRF(nn.Module):
         gold = start[tags[:, 0]] + steps_taken.sum(1) + moves.sum(1) + end[last]
         losses = (torch.logsumexp(forward + end, 1) - gold).masked_fill(lengths == 0, 0.0)
         return (losses if weights is None else losses * weights).sum()
+
+    def log_space_paths(self, emissions: Tensor, lengths: Tensor) -> Tensor:
+        """Compute `decode` step by step in torch, as a recorded network does it; at least one step."""
+        start, transitions, end = self._tables()
+        steps = torch.arange(emissions.shape[1], device=emissions.device)[:, None, None]
+        inside = steps < lengths[:, None]  # (T, B, 1)
+
+        def forward(
+            emission: Tensor, inside: Tensor, first: Tensor, best: Tensor
+        ) -> tuple[Tensor, tuple[Tensor]]:
+            """Return the best tag before each one (B, K), and the scores of the best paths to each."""
+            score, before = (best.unsqueeze(2) + transitions).max(1)
+            after = torch.where(first, start, score) + emission
+            stay = torch.arange(self.n_tags, device=best.device)
+            return torch.where(inside, before, stay), (torch.where(inside, after, best),)
+
+        def backward(before: Tensor, tag: Tensor) -> tuple[Tensor, tuple[Tensor]]:
+            return tag[:, 0], (before.gather(1, tag),)
+
+        none = torch.zeros_like(emissions[:, 0])
+        pointers, (best,) = over_steps(
+            forward, (emissions.transpose(0, 1), inside, steps == 0), (none,)
+        )
+        last = (best + end).argmax(1, keepdim=True)
+        backwards, _ = over_steps(backward, (pointers.flip(0),), (last,))
+        return backwards.flip(0).masked_fill(~inside[:, :, 0], -1).transpose(0, 1)
+
+    def _tables(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return start, transitions and end; what is not allowed is `IMPOSSIBLE`."""
+        if self.allowed is None:
+            return self.start, self.transitions, self.end
+        banned, k = ~self.allowed, self.n_tags
+        return (
+            self.start.masked_fill(banned[k, :k], IMPOSSIBLE),
+            self.transitions.masked_fill(banned[:k, :k], IMPOSSIBLE),
+            self.end.masked_fill(banned[:k, k], IMPOSSIBLE),
+        )
 
 
 class _Loss(torch.autograd.Function):

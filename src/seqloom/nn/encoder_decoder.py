@@ -38,6 +38,7 @@ from seqloom.nn.layers import MakeLinear, dropout, own_weights
 from seqloom.nn.outputs import FullSoftmax
 from seqloom.nn.position import distance_buckets, sinusoids
 from seqloom.nn.readers import Arrays
+from seqloom.nn.recording import holds, recorded
 from seqloom.nn.transformer import (
     ACTIVATIONS,
     GATES,
@@ -86,6 +87,7 @@ class DistanceBias(nn.Module):
     def __init__(self, n_heads: int, buckets: int, max_distance: int, *, causal: bool) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.zeros(buckets, n_heads))
+        self.max_distance = max_distance
         self.bucket = partial(
             distance_buckets, buckets=buckets, max_distance=max_distance, causal=causal
         )
@@ -94,6 +96,13 @@ class DistanceBias(nn.Module):
         """Return the bias for positions (B or 1, T) of queries and (S,) of keys, each one after the
         other, as (B or 1, heads, T, S).
         """
+        if recorded():
+            # all pairs from a table that is computed now: the logarithm of another program may round
+            # otherwise, and a window of variable size cannot be recorded
+            far = self.max_distance
+            known = torch.tensor(self.bucket(torch.arange(-far, far + 1)).tolist())
+            rows = known[(keys - queries[:, :, None]).clamp(-far, far) + far]
+            return self.weight[rows].permute(0, 3, 1, 2)
         distances = torch.arange(queries.shape[1] + len(keys) - 1, device=keys.device)
         distances = distances + (keys[0] - queries[:, -1:])  # from the last query's first one on
         by_distance = self.weight[self.bucket(distances)].transpose(1, 2)
@@ -274,7 +283,7 @@ class EncoderDecoder(nn.Module):
         x = x if self.input is None else self.input(x)
         keep = present(x, batch["lengths"])
         assert keep is not None
-        keep = None if bool(keep.all()) else keep
+        keep = None if holds(keep) else keep
         positions = torch.arange(x.shape[1], device=x.device)
         x = self.encoder_entrance(x, positions[None])
         mask = UNMASKED if keep is None else padding_mask(keep)

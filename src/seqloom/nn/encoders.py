@@ -21,6 +21,7 @@ from seqloom.nn.attention import UNMASKED, Attention, TokenPositions, padding_ma
 from seqloom.nn.initialisation import scaled_residual, xavier
 from seqloom.nn.layers import MakeLinear, dropout, original, own_weights
 from seqloom.nn.position import rotary_angles
+from seqloom.nn.recording import holds
 from seqloom.nn.recurrent import RecurrentStack
 from seqloom.nn.transformer import ACTIVATIONS, MLP, Block
 from seqloom.traces import Trace, within
@@ -218,7 +219,7 @@ class Transformer(Encoder):
         self, x: Tensor, lengths: Tensor | None = None, trace: Trace | None = None
     ) -> Tensor:
         keep = present(x, lengths)
-        mask = UNMASKED if keep is None or bool(keep.all()) else padding_mask(keep)
+        mask = UNMASKED if keep is None or holds(keep) else padding_mask(keep)
         positions = torch.arange(x.shape[1], device=x.device)[None]
         cos, sin = rotary_angles(positions, self.d_head)
         token_positions = TokenPositions(

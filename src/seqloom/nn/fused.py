@@ -21,6 +21,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from seqloom.nn.cells import Cell, GRUCell, LSTMCell, RNNCell, State
 from seqloom.nn.layers import aligned
+from seqloom.nn.recording import recorded
 
 REAL = (torch.float32, torch.float64)  # what the kernel is compiled for
 
@@ -30,10 +31,11 @@ def can_fuse(cell: Cell, x: Tensor) -> bool:
     if cell.normed or x.shape[0] == 0 or x.shape[1] == 0 or x.dtype != cell.b.dtype:
         return False
     if isinstance(cell, GRUCell):
-        ours = x.device.type == "cpu" and x.dtype in REAL
-        return cell.reset == "after" and (ours or (x.is_cuda and cell.update == "keep"))
-    if cell.w_p is not None and cell.d_out == cell.d_hidden:
-        return False  # torch recognises a projection by its width, and this one has the hidden size
+        ours = x.device.type == "cpu" and x.dtype in REAL and not recorded()
+        return cell.reset == "after" and (ours or (_by_torch(x) and cell.update == "keep"))
+    if cell.w_p is not None and (cell.d_out == cell.d_hidden or recorded()):
+        # torch recognises a projection by its width, and this one has the hidden size; ONNX has none
+        return False
     return isinstance(cell, LSTMCell | RNNCell)
 
 
@@ -48,8 +50,8 @@ def run(
     if isinstance(cell, LSTMCell):
         return _lstm(cell, x, state, w_h, lengths)
     h = state[0]
-    if x.is_cuda:
-        outputs = _cudnn(cell, x, h, w_h)
+    if _by_torch(x):
+        outputs = _layer_of_torch(cell, x, h, w_h)
     elif isinstance(cell, GRUCell):
         assert cell.b_h is not None
         outputs = GRUSequence.apply(
@@ -106,7 +108,12 @@ def _lstm(
     return outputs, (h[0][back], c[0][back])
 
 
-def _cudnn(cell: Cell, x: Tensor, h: Tensor, w_h: Tensor) -> Tensor:
+def _by_torch(x: Tensor) -> bool:
+    """Return whether torch's own layer runs a GRU or plain RNN: cuDNN's, or one that it records."""
+    return x.is_cuda or recorded()
+
+
+def _layer_of_torch(cell: Cell, x: Tensor, h: Tensor, w_h: Tensor) -> Tensor:
     second = torch.zeros_like(cell.b)
     walk = torch._VF.gru
     if isinstance(cell, GRUCell):

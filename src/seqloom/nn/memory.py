@@ -21,6 +21,7 @@ from torch.autograd.function import once_differentiable
 
 from seqloom.nn.initialisation import xavier
 from seqloom.nn.layers import MakeLinear, original
+from seqloom.nn.recording import over_steps, recorded
 
 Score = Literal["additive", "dot", "general", "concat", "scaled"]
 SCORES = ("additive", "dot", "general", "concat", "scaled")
@@ -91,20 +92,29 @@ class MemoryAttention(nn.Module):
     def _covering(
         self, queries: Tensor, keys: Tensor, present: Tensor | None, coverage: Tensor | None
     ) -> Tensor:
-        assert self.covered is not None
+        covered = self.covered
+        assert covered is not None
         total = keys.new_zeros(keys.shape[:2]) if coverage is None else coverage
-        steps = []
-        for t in range(queries.shape[1]):
-            shifted = keys + total.unsqueeze(2) * self.covered
-            weights = masked_softmax(self._scores(queries[:, t : t + 1], shifted), present)
-            total = total + weights[:, 0]
-            steps.append(weights)
-        return torch.cat(steps, 1)
+
+        def cover(
+            query: Tensor, total: Tensor, keys: Tensor, *present: Tensor
+        ) -> tuple[Tensor, tuple[Tensor]]:
+            shifted = keys + total.unsqueeze(2) * covered
+            scores = self._scores(query.unsqueeze(1), shifted)
+            weights = masked_softmax(scores, present[0] if present else None)[:, 0]
+            return weights, (total + weights,)
+
+        given = () if present is None else (present,)
+        weights, _ = over_steps(cover, (queries.transpose(0, 1),), (total,), (keys, *given))
+        return weights.transpose(0, 1)
 
     def _scores(self, queries: Tensor, keys: Tensor) -> Tensor:
         """Compute the scores (B, T, S)."""
         if self.query is not None:
             assert self.energy is not None
+            if recorded():
+                pairs = self.query(queries).unsqueeze(2) + keys.unsqueeze(1)
+                return torch.tanh(pairs) @ self.energy
             scores: Tensor = AdditiveScores.apply(self.query(queries), keys, self.energy)
             return scores
         scores = queries @ keys.transpose(1, 2)

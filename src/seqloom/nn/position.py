@@ -84,7 +84,7 @@ def relative_scores(q: Tensor, table: Tensor, rows: Tensor) -> Tensor:
     the memory.
     """
     by_row = q @ table.T  # (B, heads, T, R)
-    return by_row.gather(3, rows[:, None].expand(*q.shape[:3], rows.shape[2]))
+    return by_row.gather(3, rows[:, None].expand(q.shape[0], q.shape[1], -1, -1))
 
 
 def relative_rows(distance: Tensor, distances: range) -> Tensor:

@@ -28,6 +28,7 @@ from seqloom.nn import fused
 from seqloom.nn.cells import Activation, Cell, LSTMCell, Reset, State, Update
 from seqloom.nn.initialisation import initialise
 from seqloom.nn.layers import MakeLinear, check_rate, draw_mask, locked_dropout, weight_drop
+from seqloom.nn.recording import holds
 from seqloom.traces import Trace, within
 
 States = tuple[State, ...]  # one a layer
@@ -158,7 +159,7 @@ class RecurrentStack(nn.Module):
             steps = torch.arange(x.shape[1], device=x.device).unsqueeze(1)  # (T, 1)
             inside = steps < lengths  # (T, B)
             turn = torch.where(inside, lengths - 1 - steps, steps) if self.bidirectional else None
-        state = self.start(len(x)) if state is None else state
+        state = self.start(x.shape[0]) if state is None else state
         if len(state) != len(self.layers):
             raise ValueError(f"the state has {len(state)} layers, the stack {len(self.layers)}")
 
@@ -224,7 +225,7 @@ class RecurrentStack(nn.Module):
         if mask is not None or (trace is not None and trace.wants(*cell.traced)):
             return cell.walk(x, state, w_h, lengths=lengths, mask=mask, trace=trace)
         # torch packs no empty row
-        packable = lengths is None or not isinstance(cell, LSTMCell) or bool((lengths > 0).all())
+        packable = lengths is None or not isinstance(cell, LSTMCell) or holds(lengths > 0)
         if fused.can_fuse(cell, x) and packable:
             return fused.run(cell, x, state, w_h, lengths)
         return cell.walk(x, state, w_h, lengths=lengths)

@@ -28,6 +28,7 @@ from seqloom.nn.layers import MakeLinear, dropout, original
 from seqloom.nn.memory import BY_WIDTH, MemoryAttention, Score
 from seqloom.nn.outputs import FullSoftmax
 from seqloom.nn.readers import Arrays
+from seqloom.nn.recording import holds, over_steps
 from seqloom.nn.recurrent import RecurrentStack, States
 from seqloom.traces import Trace, within
 
@@ -162,7 +163,7 @@ class Seq2Seq(nn.Module):
         return Memory(
             vectors,
             self.attention.keys(vectors),
-            None if bool(keep.all()) else keep,
+            None if holds(keep) else keep,
             summary,
             start,
         )
@@ -205,7 +206,7 @@ class Seq2Seq(nn.Module):
 
     def start(self, memory: Memory) -> DecoderState:
         """Return the state before the first token."""
-        n, summary = len(memory.summary), memory.summary
+        n, summary = memory.summary.shape[0], memory.summary
         d_readout = self.output.matrix().shape[1] if self.input_feeding else 0
         steps = (
             memory.vectors.shape[1]
@@ -269,19 +270,40 @@ class Seq2Seq(nn.Module):
         w_x = matrices[0][0]
         projected = F.linear(x, w_x[:, :d_tokens], first.b)
         w_fed = w_x[:, d_tokens:]
-        features = []
-        for step in projected:
-            below = step + F.linear(state.last_readout, w_fed)
+        leaves = len(first.leaves)
+        present = () if memory.present is None else (memory.present,)
+
+        def advance(step: Tensor, *values: Tensor) -> tuple[Tensor, State]:
+            """Take a step from the readout, the coverage and the leaves of all layers."""
+            readout, coverage, *flat = values[: 2 + leaves * len(matrices)]
+            vectors, keys, *keep = values[2 + len(flat) :]
+            below = step + F.linear(readout, w_fed)
             layers: list[State] = []
-            for i, (cell, before, (w_x, w_h)) in enumerate(
-                zip(self._layers, state.layers, matrices)
-            ):
+            for i, (cell, (w_x, w_h)) in enumerate(zip(self._layers, matrices)):
                 if i:
                     below = cell.project(dropout(layers[-1][0], self.dropout, self.training), w_x)
+                before = tuple(flat[i * leaves : (i + 1) * leaves])
                 layers.append(cell.step(below, before, w_h, None))
-            read, state, _ = self._after(memory, state, layers[-1][0].unsqueeze(1), tuple(layers))
-            features.append(read)
-        return torch.stack(features, 1)
+            attended = Memory(vectors, keys, keep[0] if keep else None, readout, ())
+            read, after, _ = self._after(
+                attended,
+                DecoderState((), readout, coverage),
+                layers[-1][0].unsqueeze(1),
+                tuple(layers),
+            )
+            return read, (
+                after.last_readout,
+                after.coverage,
+                *(leaf for layer in after.layers for leaf in layer),
+            )
+
+        features, _ = over_steps(
+            advance,
+            (projected,),
+            (state.last_readout, state.coverage, *(x for layer in state.layers for x in layer)),
+            (memory.vectors, memory.keys, *present),
+        )
+        return features.transpose(0, 1)
 
     def _inputs(self, memory: Memory, ids: Tensor) -> Tensor:
         """Return the vectors of the tokens, (B, T, ...), with the summary of the source if `every_step`."""
@@ -310,7 +332,7 @@ def summary_of(encoder: Encoder, vectors: Tensor, lengths: Tensor) -> Tensor:
     """
     if not isinstance(encoder, Recurrent):
         return vectors.sum(1) / lengths.clamp(min=1).to(vectors.dtype).unsqueeze(1)
-    rows = torch.arange(len(vectors), device=vectors.device)
+    rows = torch.arange(vectors.shape[0], device=vectors.device)
     last = vectors[rows, (lengths - 1).clamp(min=0)]
     if encoder.streams:
         return last

@@ -35,6 +35,7 @@ from seqloom.nn.attention import (
 )
 from seqloom.nn.layers import MakeLinear, dropout, own_weights
 from seqloom.nn.position import alibi_bias, alibi_slopes, rotary_angles, sinusoids
+from seqloom.nn.recording import recorded
 from seqloom.traces import Trace, within
 
 Positions = Literal["learned", "sinusoidal", "rope", "alibi", "relative", "none"]
@@ -95,6 +96,16 @@ class SwiGLU(nn.Module):
         return self.down(self.activation(gates) * units)
 
 
+class RMSNorm(nn.RMSNorm):
+    """torch's norm (Zhang and Sennrich 2019), by its parts where another program has no such norm."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not recorded():
+            return super().forward(x)
+        assert self.eps is not None
+        return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + self.eps) * self.weight
+
+
 def make_norm(
     kind: NormKind, d_model: int, *, epsilon: float = 1e-5, bias: bool = True
 ) -> nn.Module:
@@ -102,7 +113,7 @@ def make_norm(
     square.
     """
     return (
-        nn.RMSNorm(d_model, eps=epsilon)
+        RMSNorm(d_model, eps=epsilon)
         if kind == "rms"
         else nn.LayerNorm(d_model, eps=epsilon, bias=bias)
     )
@@ -366,8 +377,9 @@ def causal_positions(
     end = longest + steps
     keys = torch.arange(end, device=positions.device)
     # None if it hides nothing
-    window = None if window is not None and window >= end - 1 else window
-    if first == 0:
+    window = None if window is not None and not recorded() and window >= end - 1 else window
+    # blocks of a window have sizes that a recorded network does not know
+    if first == 0 and (window is None or not recorded()):
         mask = Mask(causal=True, window=window)
     elif first is None or steps > 1 or window is not None:
         mask = Mask(seen_keys(positions, keys, causal=True, window=window))

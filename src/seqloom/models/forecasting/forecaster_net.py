@@ -100,13 +100,13 @@ class ForecastNet(nn.Module):
         short = self.steps * self.patch - self.window
         if short:
             x = torch.cat([x[:, :1].expand(-1, short, -1), x], 1)
-        x = torch.relu(self.reader(x.reshape(len(x), self.steps, -1)))
+        x = torch.relu(self.reader(x.reshape(x.shape[0], self.steps, -1)))
         x = self.encoder(self.dropout(x), None, within(trace, "encoder"))
         x = x[:, -1] if self.last else x.flatten(1)
-        y = self.head(self.dropout(x)).view(len(x), self.horizon, self.n_columns, 3)
+        y = self.head(self.dropout(x)).view(x.shape[0], self.horizon, self.n_columns, 3)
         if self.ahead is not None and known is not None:
             y = y + self.ahead(known[:, self.window :]).view(
-                len(x), self.horizon, self.n_columns, 3
+                x.shape[0], self.horizon, self.n_columns, 3
             )
         if self.highway is not None:
             y = y + self.highway(past.transpose(1, 2)).transpose(1, 2).unsqueeze(3)

@@ -119,7 +119,9 @@ class NPLMNet(nn.Module):
         (B, before - 1 + T).
         """
         vectors = self.embedding(ids)  # (B, before - 1 + T, E)
-        x = vectors.unfold(1, self.before, 1).transpose(2, 3).flatten(2)  # (B, T, before * E)
+        steps = ids.shape[1] - self.before + 1
+        # (B, T, before * E)
+        x = torch.cat([vectors[:, i : i + steps] for i in range(self.before)], 2)
         h = self.drop(torch.tanh(self.hidden(x)))
         return (torch.cat((h, x), dim=2) if self.direct else h), None
 

@@ -1,0 +1,133 @@
+"""What stands beside an ONNX file: its tokenizer as a `tokenizer.json`, labels and numbers as JSON, and
+a short script that uses them with onnxruntime, tokenizers and NumPy alone.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from seqloom.errors import ConfigError
+from seqloom.interop.hugging_face_tokenizers import TOKENIZER, tokenizer_files
+from seqloom.interop.onnx_scripts import script_for
+from seqloom.models.sequence.inputs import LONGEST_WORD
+from seqloom.text.boundaries import character_ranges
+from seqloom.text.normalize import NormalizerConfig
+from seqloom.text.tokenizer import Tokenizer
+
+SPACES = r"[ \t-\r]"  # white space of kind whitespace
+NORMALIZERS = {"nfc": "NFC", "nfkc": "NFKC", "lower": "Lowercase"}
+
+
+def files_beside(model: Any, target: Path, graph: Any) -> dict[Path, str]:
+    """Return the texts of the files beside the target, by their paths."""
+    stem = target.name.removesuffix(".onnx")
+    files = {
+        f"{stem}.tokenizer.json"
+        if name in ("text", "target")
+        else f"{stem}.{name}.tokenizer.json": (tokenizer_text(tokenizer))
+        for name, tokenizer in model.tokenizers.items()
+    }
+    files[f"{stem}.json"] = json.dumps(facts_of(model, graph), indent=1, ensure_ascii=False) + "\n"
+    files[f"use_{stem}.py"] = script_for(model, stem)
+    return {target.with_name(name): text for name, text in files.items()}
+
+
+def facts_of(model: Any, graph: Any) -> dict[str, Any]:
+    """Return what a user of the file must know: inputs and outputs, labels, ids of marks."""
+    facts: dict[str, Any] = {
+        "model": model.name,
+        "task": model.task,
+        "inputs": {name: list(axes) for name, axes in graph.inputs.items()},
+        "outputs": {name: list(axes) for name, axes in graph.outputs.items()},
+        "longest": graph.longest,
+    }
+    c, learnt = model.config, model.learnt
+    if model.tokenizers and "text" in model.tokenizers:
+        facts["end"] = model.tokenizer.eos_id
+    for name in ("classes", "tags", "columns", "horizon", "window", "multi_label"):
+        if hasattr(model, name):
+            value = getattr(model, name)
+            facts[name] = list(value) if isinstance(value, (list, tuple)) else value
+    if model.name == "tagger" and model.published is None:
+        facts |= {"words": model.rows, "lowercase": c.lowercase}
+    if learnt.get("characters"):
+        facts |= {"characters": learnt["characters"], "longest_word": LONGEST_WORD}
+    if hasattr(c, "max_length"):
+        facts["max_length"] = c.max_length
+    marks = getattr(getattr(model, "published", None), "marks", None) or getattr(
+        model, "marks", None
+    )
+    if marks is not None:
+        facts["marks"] = marks._asdict()
+    if hasattr(model, "start_ids"):
+        facts |= {
+            "start": model.start_ids,
+            "end": model.target_tokenizer.eos_id,
+            "before": [] if model.source_start is None else [model.source_start],
+            "direction": -1 if model.backwards else 1,
+        }
+        source = model.tokenizers.get("source")
+        facts["after"] = [] if source is None else [source.eos_id]
+    return facts
+
+
+# ---- tokenizers
+
+
+def tokenizer_text(tokenizer: Tokenizer) -> str:
+    """Return a tokenizer as the text of a tokenizer.json, with the same ids."""
+    if tokenizer.subword or tokenizer.kind == "byte":
+        return tokenizer_files(tokenizer)[TOKENIZER]
+    spec: dict[str, Any] = {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [],
+        "normalizer": _normalizer(tokenizer),
+        "pre_tokenizer": {
+            "type": "Split",
+            "pattern": {"Regex": _pattern(tokenizer.kind)},
+            "behavior": "Removed",
+            "invert": True,  # what matches is kept
+        },
+        "post_processor": None,
+        "decoder": {"type": "Fuse"} if tokenizer.kind == "char" else None,
+        "model": {"type": "WordLevel", "vocab": _vocabulary(tokenizer), "unk_token": "<unk>"},
+    }
+    return json.dumps(spec, indent=1, ensure_ascii=False) + "\n"
+
+
+def _pattern(kind: str) -> str:
+    """Return a regular expression that finds the tokens of a kind (`kernels/tokens`)."""
+    if kind == "whitespace":
+        return f"[^{SPACES[1:]}+"
+    if kind == "char":
+        return r"[\s\S]"
+    letter, digit = character_ranges("LM"), character_ranges("N")
+    apostrophe = rf"(?<=[{letter}])['’](?=[{letter}])"
+    return rf"[{letter}{digit}](?:[{letter}{digit}]|{apostrophe})*|[^\s\x1c-\x1f]"
+
+
+def _vocabulary(tokenizer: Tokenizer) -> dict[str, int]:
+    assert tokenizer.unk_id is not None  # closed vocabularies have one
+    vocabulary = {"</s>": tokenizer.eos_id, "<unk>": tokenizer.unk_id}
+    for i in range(tokenizer.vocab_size):
+        if i not in (tokenizer.eos_id, tokenizer.unk_id):
+            vocabulary.setdefault(tokenizer.token(i), i)
+    return vocabulary
+
+
+def _normalizer(tokenizer: Tokenizer) -> dict[str, Any] | None:
+    if tokenizer.normalizer is None:
+        return None
+    config = tokenizer.normalizer.config
+    plain = NormalizerConfig(unicode=config.unicode, case=config.case, language=config.language)
+    if config != plain:
+        raise ConfigError(
+            f"{tokenizer.loses()} before it is cut into tokens, and a tokenizer.json has no such steps; fit "
+            "a model that changes the case or the Unicode form at most, or use seqloom itself"
+        )
+    steps = [NORMALIZERS[value] for value in (config.unicode, config.case) if value != "keep"]
+    return {"type": "Sequence", "normalizers": [{"type": step} for step in steps]}

@@ -1,0 +1,389 @@
+"""The networks of all tasks as ONNX takes them: named arrays in, named arrays out, any batch size and
+any length.
+
+A `Graph` is a model's own network with what stands before and after it in the model: the windows of
+`nplm`, the temperature of a classifier, the best path of a CRF, the scale of a series.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from seqloom.errors import ConfigError
+from seqloom.models.classification.neural_classifier import NeuralClassifier
+from seqloom.models.forecasting.forecaster import NeuralForecaster
+from seqloom.models.language.neural import NeuralLanguageModel
+from seqloom.models.language.nplm import NPLM
+from seqloom.models.masked.bert import Bert
+from seqloom.models.masked.sentence_encoder import SentenceEncoder
+from seqloom.models.sequence.model import SequenceModel
+from seqloom.models.sequence.sequence_net import tagged_steps
+from seqloom.models.tagging.neural_tagger import NeuralTagger
+from seqloom.models.translation.model import TranslationModel
+
+Axes = dict[str, tuple[str, ...]]  # of arrays by name: those with a name may have any size
+Arrays = dict[str, np.ndarray]
+# a batch of that many rows, of that length, drawn at random
+Draw = Callable[[int, int, np.random.Generator], Arrays]
+IDS: Axes = {"ids": ("batch", "time")}
+LENGTHS: Axes = {"lengths": ("batch",)}
+
+
+class Graph(NamedTuple):
+    """A network to be written: `module` takes the inputs in their order and gives the outputs in theirs."""
+
+    module: nn.Module
+    inputs: Axes
+    outputs: Axes
+    draw: Draw
+    shortest: int = 1
+    longest: int | None = None  # tokens or steps of a row; None: any
+
+
+def make_graph(model: Any, source: str) -> Graph:
+    """Make the graph of a fitted model; `source`: where it was, for messages."""
+    for kind, make in _MAKERS.items():
+        if isinstance(model, kind):
+            return make(model)
+    raise ConfigError(
+        f"{source} is of kind {model.name}, which is not a network, and ONNX holds networks; "
+        "fit a network on the same data, or use seqloom itself"
+    )
+
+
+# ---- drawing batches
+
+
+def _ids(size: int, name: str = "ids") -> Draw:
+    return lambda rows, steps, rng: {name: rng.integers(0, size, (rows, steps))}
+
+
+def _lengths(rows: int, steps: int, rng: np.random.Generator) -> Arrays:
+    lengths = rng.integers(1, steps + 1, rows)
+    lengths[0] = steps
+    return {"lengths": lengths}
+
+
+def _values(columns: int, missing: bool = False) -> Draw:
+    def draw(rows: int, steps: int, rng: np.random.Generator) -> Arrays:
+        values = rng.normal(size=(rows, steps, columns)).astype(np.float32)
+        if missing:
+            values[rng.random(values.shape) < 0.2] = np.nan
+        return {"values": values}
+
+    return draw
+
+
+def _spellings(characters: int) -> Draw:
+    def draw(rows: int, steps: int, rng: np.random.Generator) -> Arrays:
+        words = rows + steps
+        lengths = rng.integers(1, 8, words)
+        spellings = rng.integers(1, characters, (words, lengths.max()))
+        spellings[np.arange(lengths.max()) >= lengths[:, None]] = 0
+        return {
+            "words": rng.integers(0, words, (rows, steps)),
+            "spellings": spellings,
+            "spelling_lengths": lengths,
+        }
+
+    return draw
+
+
+def _counts(rows: int, steps: int, rng: np.random.Generator) -> Arrays:
+    """Divide the rows among documents."""
+    counts = [1, *([rows - 1] if rows > 1 else [])]
+    return {"counts": np.array(counts[::-1])}
+
+
+def _word_positions(rows: int, steps: int, rng: np.random.Generator) -> Arrays:
+    words = 1 + steps // 2
+    return {
+        "counts": np.ones(rows, np.int64),
+        "rows": np.zeros((rows, words), np.int64),
+        "positions": rng.integers(0, steps, (rows, words)),
+        "word_counts": np.r_[words, rng.integers(1, words + 1, rows - 1)],
+    }
+
+
+def _together(*draws: Draw) -> Draw:
+    return lambda rows, steps, rng: {
+        name: array for draw in draws for name, array in draw(rows, steps, rng).items()
+    }
+
+
+# ---- language
+
+
+class _Language(nn.Module):
+    def __init__(self, network: Any, vocab_size: int, before: int, eos: int) -> None:
+        super().__init__()
+        self.network, self.vocab_size, self.before, self.eos = network, vocab_size, before, eos
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Return the log-probabilities (B, T, V) of what follows each of the ids."""
+        read = ids
+        if self.before:  # a window that reaches back before the text sees its beginning
+            read = torch.cat(
+                [ids.new_full((1, self.before), self.eos).expand(ids.shape[0], -1), ids], 1
+            )
+        features, _ = self.network(read)
+        log_probs = self.network.output.log_probs(features.flatten(0, 1))
+        return log_probs.view(ids.shape[0], ids.shape[1], self.vocab_size)
+
+
+def _language(model: Any) -> Graph:
+    size, eos = model.tokenizer.vocab_size, model.tokenizer.eos_id
+    before = model.config.order - 2 if isinstance(model, NPLM) else 0
+    longest = model.config.context if getattr(model.config, "positions", "") == "learned" else None
+    return Graph(
+        _Language(model.network(), size, before, eos),
+        IDS,
+        {"log_probs": ("batch", "time", "")},
+        _ids(size),
+        longest=longest,
+    )
+
+
+# ---- classifiers and taggers
+
+
+class _Sequence(nn.Module):
+    def __init__(self, model: Any, names: list[str]) -> None:
+        super().__init__()
+        self.network, self.names = model.network(), names
+
+    def batch(self, tensors: tuple[Tensor, ...]) -> dict[str, Tensor]:
+        return dict(zip(self.names, tensors))
+
+
+class _Classes(_Sequence):
+    def __init__(self, model: Any, names: list[str]) -> None:
+        super().__init__(model, names)
+        self.example_scores = model.example_scores
+        self.temperature, self.shift = model.learnt.get("temperature", 1.0), None
+        if model.learnt.get("shift") is not None:
+            self.shift = torch.tensor(model.learnt["shift"], dtype=torch.float32)
+
+    def forward(self, *tensors: Tensor) -> Tensor:
+        """Return the log-probabilities of the classes (B, C), as the model decides by them."""
+        batch = self.batch(tensors)
+        scores = self.example_scores(self.network(batch), batch) / self.temperature
+        return self.network.output.log_probs(scores if self.shift is None else scores + self.shift)
+
+
+class _Tags(_Sequence):
+    def forward(self, *tensors: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the scores of the tags (B, T, K), and the best ones (B, T), -1 at padding."""
+        batch = self.batch(tensors)
+        scores, lengths = self.network(batch), tagged_steps(batch)
+        if self.network.output.crf is not None:
+            return scores, self.network.output.crf.log_space_paths(scores, lengths)
+        beyond = torch.arange(scores.shape[1]) >= lengths.unsqueeze(1)
+        return scores, scores.argmax(2).masked_fill(beyond, -1)
+
+
+def _inputs(model: SequenceModel) -> tuple[Axes, Draw, int | None]:
+    """Return what the reader of a composed network takes."""
+    sizes, published = model.sizes, model.published
+    if sizes.columns:
+        draw = _together(_values(sizes.columns, sizes.missing), _lengths)
+        return {"values": ("batch", "time", ""), **LENGTHS}, draw, None
+    inputs: Axes = {**IDS, **LENGTHS}
+    draws: list[Draw] = [_lengths]
+    if published is not None:
+        return inputs, _together(_ids(model.tokenizer.vocab_size), *draws), published.layout.context
+    if sizes.characters:
+        inputs |= {
+            "words": ("batch", "time"),
+            "spellings": ("spelled", "letters"),
+            "spelling_lengths": ("spelled",),
+        }
+        draws.append(_spellings(sizes.characters))
+    return inputs, _together(_ids(sizes.vocab_size + sizes.further), *draws), None
+
+
+def _classifier(model: NeuralClassifier) -> Graph:
+    inputs, draw, longest = _inputs(model)
+    examples = "batch"
+    if model.reads_pairs:
+        inputs |= {"types": ("batch", "time")}
+        draw = _together(draw, _ids(2, "types"))
+    if model.config.long != "truncate":  # a row is a sentence or a window of a document
+        examples = "documents"
+        inputs |= {"counts": (examples,)}
+        draw = _together(draw, _counts)
+    module = _Classes(model, list(inputs))
+    return Graph(module, inputs, {"log_probs": (examples, "")}, draw, longest=longest)
+
+
+def _tagger(model: NeuralTagger) -> Graph:
+    inputs, draw, longest = _inputs(model)
+    steps = "time"
+    if model.published is not None:
+        steps = "words"
+        inputs |= {
+            "counts": ("batch",),
+            "rows": ("batch", steps),
+            "positions": ("batch", steps),
+            "word_counts": ("batch",),
+        }
+        draw = _together(draw, _word_positions)
+    outputs: Axes = {"scores": ("batch", steps, ""), "tags": ("batch", steps)}
+    return Graph(_Tags(model, list(inputs)), inputs, outputs, draw, longest=longest)
+
+
+# ---- masked models and sentence vectors
+
+
+class _Masked(nn.Module):
+    def __init__(self, network: Any) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, ids: Tensor, lengths: Tensor, *types: Tensor) -> tuple[Tensor, ...]:
+        """Return the vectors (B, T, D), and with a head the log-probabilities (B, T, V), at each position."""
+        keep = torch.arange(ids.shape[1]) < lengths.unsqueeze(1)
+        hidden = self.network(ids, *(types or (None,)), keep)
+        if self.network.head is None:
+            return (hidden,)
+        return hidden, torch.log_softmax(self.network.logits(hidden), 2)
+
+
+class _SentenceVectors(nn.Module):
+    def __init__(self, model: SentenceEncoder) -> None:
+        from seqloom.nn.composition import Pooling
+
+        super().__init__()
+        c = model.config
+        self.network, self.unit_length = model.network(), c.unit_length
+        self.pooling = None if c.pooling == "cls" else Pooling(c.pooling, c.d_model)
+
+    def forward(self, ids: Tensor, lengths: Tensor) -> Tensor:
+        """Return the vectors of texts (B, D)."""
+        keep = torch.arange(ids.shape[1]) < lengths.unsqueeze(1)
+        hidden = self.network(ids, None, keep)
+        vectors = hidden[:, 0] if self.pooling is None else self.pooling(hidden, lengths)
+        return F.normalize(vectors, dim=1) if self.unit_length else vectors
+
+
+def _masked(model: Bert) -> Graph:
+    size, c = model.tokenizer.vocab_size, model.config
+    inputs: Axes = {**IDS, **LENGTHS}
+    draws = [_ids(size), _lengths]
+    if c.n_types > 1:
+        inputs |= {"types": ("batch", "time")}
+        draws.append(_ids(c.n_types, "types"))
+    outputs: Axes = {"vectors": ("batch", "time", "")}
+    if c.head:
+        outputs |= {"log_probs": ("batch", "time", "")}
+    return Graph(_Masked(model.network()), inputs, outputs, _together(*draws), longest=c.context)
+
+
+def _sentences(model: SentenceEncoder) -> Graph:
+    draw = _together(_ids(model.tokenizer.vocab_size), _lengths)
+    outputs: Axes = {"vectors": ("batch", "")}
+    return Graph(
+        _SentenceVectors(model), {**IDS, **LENGTHS}, outputs, draw, longest=model.config.context
+    )
+
+
+# ---- translators
+
+
+class _Translation(nn.Module):
+    def __init__(self, network: Any, read: str) -> None:
+        super().__init__()
+        self.network, self.read = network, read
+
+    def forward(self, source: Tensor, lengths: Tensor, targets: Tensor) -> Tensor:
+        """Return the log-probabilities (B, U, V) of what follows each of the target's ids."""
+        memory = self.network.encode({self.read: source, "lengths": lengths})
+        return self.network.output.log_probs(self.network.features(memory, targets))
+
+
+def _translator(model: TranslationModel) -> Graph:
+    sizes, size = model.sizes, model.target_tokenizer.vocab_size
+    read = "values" if sizes.columns else "ids"
+    inputs: Axes = {
+        read: ("batch", "time", "") if sizes.columns else ("batch", "time"),
+        **LENGTHS,
+        "targets": ("batch", "target_time"),
+    }
+    source = _values(sizes.columns, sizes.missing) if sizes.columns else _ids(sizes.vocab_size)
+
+    def targets(rows: int, steps: int, rng: np.random.Generator) -> Arrays:
+        most = steps + 2 if model.longest is None else min(steps + 2, model.longest)
+        return _ids(size, "targets")(rows, most, rng)
+
+    return Graph(
+        _Translation(model.network(), read),
+        inputs,
+        {"log_probs": ("batch", "target_time", "")},
+        _together(source, _lengths, targets),
+        longest=model.longest,
+    )
+
+
+# ---- forecasters
+
+
+class _Forecast(nn.Module):
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, model: NeuralForecaster) -> None:
+        super().__init__()
+        self.network, self.window, self.columns = model.network(), model.window, len(model.columns)
+        self.separate, self.known = model.config.columns == "separate", model.n_known
+        for name in ("mean", "std"):
+            values = torch.from_numpy(np.asarray(model.scale[name], np.float32))
+            self.register_buffer(name, values)
+
+    def forward(self, values: Tensor, *known: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the expected values (B, H, C), and their quantiles of 10 and 90 % (B, H, C, 2)."""
+        past = ((values - self.mean) / self.std)[:, -self.window :]
+        ahead = known[0] if known else None
+        if self.separate:  # columns are rows
+            past = past.transpose(1, 2).reshape(-1, self.window, 1)
+            if ahead is not None:
+                ahead = ahead.repeat_interleave(self.columns, 0)
+        y = self.network(past, ahead)
+        if self.separate:
+            y = y.view(-1, self.columns, y.shape[1], 3).transpose(1, 2)
+        y = y * self.std[:, None] + self.mean[:, None]
+        return y[..., 0], y[..., 1:]
+
+
+def _forecaster(model: NeuralForecaster) -> Graph:
+    if model.longer_seasons:
+        raise ConfigError(
+            "this forecaster takes the mean course of a longer season off its values, by their times, "
+            "which is no part of the network; fit one with fewer seasons, or use seqloom itself"
+        )
+    inputs: Axes = {"values": ("batch", "time", "")}
+    draws = [_values(len(model.columns))]
+    if model.n_known:
+        inputs |= {"known": ("batch", "", "")}
+        shape = (model.window + model.horizon, model.n_known)
+        draws.append(
+            lambda rows, steps, rng: {"known": rng.normal(size=(rows, *shape)).astype(np.float32)}
+        )
+    outputs: Axes = {"forecast": ("batch", "", ""), "quantiles": ("batch", "", "", "")}
+    return Graph(_Forecast(model), inputs, outputs, _together(*draws), shortest=model.window)
+
+
+_MAKERS: dict[type, Callable[[Any], Graph]] = {
+    NeuralLanguageModel: _language,
+    NeuralClassifier: _classifier,
+    NeuralTagger: _tagger,
+    Bert: _masked,
+    SentenceEncoder: _sentences,
+    TranslationModel: _translator,
+    NeuralForecaster: _forecaster,
+}
