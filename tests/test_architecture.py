@@ -196,6 +196,7 @@ CONTRACTS = {
     "Forecaster",
     "Translator",
     "MaskedModel",
+    "Answerer",
 }
 MIXINS = {
     "Arrayless",
@@ -483,10 +484,12 @@ TASKS = {
     "forecasting",
     "translation",
     "masked",
+    "answering",
 }
 OTHER_WORDS = {  # for the same tasks, once
     "classifier", "classify", "labelled", "labels", "tagger", "tagged", "tags", "embedder", "vectors",
     "text_embedder", "sentences", "forecaster", "series", "translator", "translate", "parallel", "pairs",
+    "answerer", "questions", "answers",
 }  # fmt: skip
 
 
@@ -515,7 +518,7 @@ def test_nothing_hides_the_standard_library(path):
 
 # ---- budgets: what the house may weigh. A commit that raises one of them says why.
 
-MAX_FILES = 418
+MAX_FILES = 427
 MAX_KILOTOKENS = {  # thousands of Python tokens of a folder; "" are the files of the package itself
     "": 21,
     "charts": 29,

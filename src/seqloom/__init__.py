@@ -111,7 +111,8 @@ _MODULES = {
     "comparison.robustness": "robustness",
     "comparison.run": "compare",
     "config": "Config SeriesConfig TextConfig option",
-    "contracts": "Answerer Classifier Embedder Forecaster LanguageModel MaskedModel Tagger TextEmbedder Translator",
+    "contracts": "Answerer Classifier Embedder Forecaster LanguageModel MaskedModel Tagger TextEmbedder "
+    "Translator",
     "data.answering": "Questions read_questions",
     "data.corpus": "Corpus bundled read",
     "data.classification": "Labelled read_labelled",

@@ -200,8 +200,8 @@ def register(model: C) -> C:
     known: Any = model
     if not isinstance(model, type) or not {"task", "name", "config_class"} <= set(dir(model)):
         raise ConfigError(
-            f"register takes a class made from seqloom.LanguageModel, Classifier, Tagger, Answerer, Embedder, "
-            f"TextEmbedder, Forecaster, Translator or MaskedModel; got {quoted(model)}"
+            f"register takes a class made from seqloom.LanguageModel, Classifier, Tagger, Answerer, "
+            f"Embedder, TextEmbedder, Forecaster, Translator or MaskedModel; got {quoted(model)}"
         )
     summary = (model.__doc__ or "").strip().partition("\n")[0].rstrip(
         "."

@@ -119,9 +119,12 @@ class Questions:
     def part(self, rows: Sequence[int] | np.ndarray | slice) -> Questions:
         """Return some of the questions, by number, mask or slice."""
         chosen = np.arange(len(self))[rows].tolist()
-        columns = (self.questions, self.contexts, self.answers)
-        questions, contexts, answers = ([column[i] for i in chosen] for column in columns)
-        return replace(self, questions=questions, contexts=contexts, answers=answers)  # type: ignore[arg-type]
+        return replace(
+            self,
+            questions=[self.questions[i] for i in chosen],
+            contexts=[self.contexts[i] for i in chosen],
+            answers=[self.answers[i] for i in chosen],
+        )
 
     def learnable(self) -> Questions:
         """Return the questions whose answer stands in the context, and those without an answer."""

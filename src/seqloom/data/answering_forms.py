@@ -58,8 +58,7 @@ def place(context: str, text: str, start: int | None) -> int | None:
         return None
     if start is not None and start >= 0 and context.startswith(text, start):
         return start
-    found = [k for k in _occurrences(context, text)]
-    return min(found, key=lambda k: abs(k - (start or 0)), default=None)
+    return min(_occurrences(context, text), key=lambda k: abs(k - (start or 0)), default=None)
 
 
 def _occurrences(context: str, text: str) -> Iterator[int]:
@@ -183,13 +182,14 @@ def of_object(value: Any, number: int, location: str, keep: Sequence[str] = ()) 
         if not isinstance(text, str):
             raise DataError(f"{location}: there is no text {key!r}")
         texts.append(text)
-    key = next((name for name in NAMES["answer"] if name in value), None)
-    answers = None
+    answer = next((name for name in NAMES["answer"] if name in value), None)
+    answers: tuple[Span, ...] | None = None
     if value.get("is_impossible"):
         answers = ()
-    elif key is not None and value[key] is not None:
-        answers = spans_of(value[key], value.get(START), texts[1], location)
-    return Asked(*texts, answers, number, location, tuple(value.get(name) for name in keep))
+    elif answer is not None and value[answer] is not None:
+        answers = spans_of(value[answer], value.get(START), texts[1], location)
+    kept = tuple(value.get(name) for name in keep)
+    return Asked(texts[0], texts[1], answers, number, location, kept)
 
 
 def _table(
@@ -216,7 +216,7 @@ def _table(
                     at = values[3] if start is not None else None
                     answers = spans_of(values[2], at, texts[1], location)
                 kept = values[len(requested) :]
-                group.append(Asked(*texts, answers, block.rows[k], location, kept))
+                group.append(Asked(texts[0], texts[1], answers, block.rows[k], location, kept))
             yield group
 
     return read()

@@ -5,8 +5,8 @@ A batch is a set of named tensors. Documents may be read in two levels (Yang et 
 of a batch are then their sentences, `counts` has the number of each document's, and a second encoder
 reads the vectors of the sentences. Where a word is several steps, as with a published encoder,
 `positions` has the one that the head reads. Heads predict one or several labels for the sequence, a
-tag for each step, or the two ends of a span; their losses are weighted sums over examples or steps, as the training engine
-expects.
+tag for each step, or the two ends of a span; their losses are weighted sums over examples or steps,
+as the training engine expects.
 """
 
 from __future__ import annotations

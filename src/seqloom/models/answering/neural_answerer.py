@@ -23,7 +23,7 @@ from seqloom.data.answering import Questions
 from seqloom.errors import ModelError
 from seqloom.metrics.answering import answer_scores
 from seqloom.models.answering.configs import NeuralAnswererConfig
-from seqloom.models.answering.windows import Windows, WindowInputs
+from seqloom.models.answering.windows import WindowInputs, Windows
 from seqloom.models.classification.beginning import begin_with_texts
 from seqloom.models.sequence.configs import Sizes
 from seqloom.models.sequence.model import (
