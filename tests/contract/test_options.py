@@ -207,6 +207,7 @@ OTHER_VALUES = {
     ("classifier", "n_heads"): [2],
     ("tagger", "n_heads"): [2],
     ("answerer", "n_heads"): [2],
+    ("answerer", "min_count"): [10],
     ("answerer", "max_length"): [16],
     ("answerer", "normalize"): ["none"],
     ("tagger", "word_dropout"): [50.0],

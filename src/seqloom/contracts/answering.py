@@ -134,9 +134,10 @@ class Answerer(Model):
 
     def summary(self) -> str:
         counts = {what: self.recorded(what, 0) for what in ("questions", "unanswerable")}
-        return ", ".join(
+        said = [
             f"{n:,} {what.removesuffix('s') if n == 1 else what}" for what, n in counts.items() if n
-        )
+        ]
+        return ", ".join(said) or f"threshold {self.threshold:.2f}"
 
     def predict(self, questions: Any, contexts: Any = None) -> Any:
         """Answer a question on a context, `predict(question, context)`; several, each with its context
