@@ -199,6 +199,7 @@ CONTRACTS = {
     "Forecaster",
     "Translator",
     "MaskedModel",
+    "Answerer",
 }
 MIXINS = {
     "Arrayless",
@@ -490,10 +491,12 @@ TASKS = {
     "forecasting",
     "translation",
     "masked",
+    "answering",
 }
 OTHER_WORDS = {  # for the same tasks, once
     "classifier", "classify", "labelled", "labels", "tagger", "tagged", "tags", "embedder", "vectors",
     "text_embedder", "sentences", "forecaster", "series", "translator", "translate", "parallel", "pairs",
+    "answerer", "questions", "answers",
 }  # fmt: skip
 
 

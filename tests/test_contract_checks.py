@@ -10,6 +10,7 @@ import pytest
 import seqloom
 from seqloom import storage
 from seqloom.contracts import (
+    Answerer,
     Classifier,
     Forecaster,
     LanguageModel,
@@ -19,6 +20,8 @@ from seqloom.contracts import (
     Translator,
 )
 from seqloom.testing import (
+    answering,
+    check_answerer,
     check_classifier,
     check_forecaster,
     check_language_model,
@@ -36,7 +39,7 @@ from seqloom.testing import (
     translation,
 )
 
-from .own_models import Backwards, Between, Bigram, Drift, Frequent, Letters, Votes
+from .own_models import Backwards, Between, Bigram, Drift, Frequent, Letters, Named, Votes
 
 pytestmark = pytest.mark.usefixtures("own_registry")
 DRAWN = random.Random(0)
@@ -257,6 +260,43 @@ TAGGER = {
 }
 
 
+def spans(change):
+    """Spans that are changed, which gets the number of questions too."""
+    return {
+        "find_spans": lambda self, pairs: [
+            change(found, len(pairs)) for found in Named.find_spans(self, pairs)
+        ]
+    }
+
+
+ANSWERER = {
+    "an_unfitted_model_refuses": {"predict": lambda self, questions, contexts=None: []},
+    "bad_data_is_refused_in_one_line": {"fit": forgiving(Named.fit)},
+    "an_answer_is_a_part_of_the_context": spans(
+        lambda found, together: found._replace(start=max(found.start - 1, 0))
+    ),
+    "probabilities_decide": spans(lambda found, together: found._replace(no_answer=1.5)),
+    "a_question_alone_is_answered_as_in_a_list": spans(
+        lambda found, together: found._replace(score=-1.0 - (together > 1))
+    ),
+    "a_second_call_gives_the_same_answer": spans(
+        lambda found, together: found._replace(score=-DRAWN.random())
+    ),
+    "evaluate_counts_what_predict_says": {
+        "evaluate": lambda self, data, **rest: replace(
+            (result := Named.evaluate(self, data, **rest)),
+            metrics={**result.metrics, "exact_match": 0.123},
+        )
+    },
+    "what_is_no_question_is_refused": {"predict": lambda self, questions, contexts=None: []},
+    "save_and_load_keep_every_bit": {
+        "arrays": lambda self: {},
+        "restore_arrays": lambda self, arrays: None,
+        "sure": 0.5,
+    },
+}
+
+
 def sees_all(self, data, horizon=None, since=None, start=None):
     """A backtest that peeks: the mean of all that will come is in every forecast."""
     done = Drift.backtest(self, data, horizon=horizon, since=since, start=start)
@@ -466,6 +506,13 @@ TASKS = {
         (classification.PAIRS, classification.HELD_OUT),
     ),
     "tagger": (tagging, Tagger, Frequent, TAGGER, (tagging.POS, tagging.POS)),
+    "answerer": (
+        answering,
+        Answerer,
+        Named,
+        ANSWERER,
+        (answering.QUESTIONS, answering.QUESTIONS),
+    ),
     "forecaster": (
         forecasting,
         Forecaster,
@@ -596,6 +643,7 @@ def test_a_fitted_model_is_checked_as_it_is():
     check_forecaster(changed(Drift)().fit(forecasting.SERIES))
     check_masked_model(changed(Between)(), "a b c\nb c d e\n")
     check_masked_model(changed(Between)().fit(masked.TEXT))
+    check_answerer(changed(Named)().fit(answering.QUESTIONS))
     check_text_embedder(changed(Letters)(), "a b c\nb c d e\n")
     check_text_embedder(changed(Letters)().fit(sentence_vectors.TEXT))
     check_translator(changed(Backwards)(), [("ab", "ba"), ("abc", "cba")])

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from seqloom.config import SeriesConfig as SeriesConfig
     from seqloom.config import TextConfig as TextConfig
     from seqloom.config import option as option
+    from seqloom.contracts import Answerer as Answerer
     from seqloom.contracts import Classifier as Classifier
     from seqloom.contracts import Embedder as Embedder
     from seqloom.contracts import Forecaster as Forecaster
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from seqloom.contracts import Tagger as Tagger
     from seqloom.contracts import TextEmbedder as TextEmbedder
     from seqloom.contracts import Translator as Translator
+    from seqloom.data.answering import Questions as Questions
+    from seqloom.data.answering import read_questions as read_questions
     from seqloom.data.classification import Labelled as Labelled
     from seqloom.data.classification import read_labelled as read_labelled
     from seqloom.data.corpus import Corpus as Corpus
@@ -51,6 +54,7 @@ if TYPE_CHECKING:
     from seqloom.interop.vectors import read_vectors as read_vectors
     from seqloom.interop.vectors import write_vectors as write_vectors
     from seqloom.metrics.bias import weat as weat
+    from seqloom.models.answering.neural_answerer import NeuralAnswerer as NeuralAnswerer
     from seqloom.models.classification.fasttext_classifier import (
         FastTextClassifier as FastTextClassifier,
     )
@@ -108,7 +112,9 @@ _MODULES = {
     "comparison.robustness": "robustness",
     "comparison.run": "compare",
     "config": "Config SeriesConfig TextConfig option",
-    "contracts": "Classifier Embedder Forecaster LanguageModel MaskedModel Tagger TextEmbedder Translator",
+    "contracts": "Answerer Classifier Embedder Forecaster LanguageModel MaskedModel Tagger TextEmbedder "
+    "Translator",
+    "data.answering": "Questions read_questions",
     "data.corpus": "Corpus bundled read",
     "data.classification": "Labelled read_labelled",
     "data.translation": "Parallel read_parallel",

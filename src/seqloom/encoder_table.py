@@ -134,6 +134,8 @@ class Names(Iterable[str]):
 
 def _is_registered(table: Mapping[Any, Any], name: object) -> bool:
     """Tell whether a name is in a table, after packages were asked that may add to it."""
+    if not isinstance(name, str):  # of a damaged file
+        return False
     if name not in table:
         _ask_packages(tuple(sys.path))
     return name in table

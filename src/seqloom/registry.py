@@ -131,6 +131,11 @@ MODELS: dict[str, Entry] = {
         "tagger",
         "network of choice with character features and a conditional random field",
     ),
+    "answerer": _entry(
+        "answering.neural_answerer:NeuralAnswerer",
+        "answerer",
+        "network of choice that answers questions by a part of a text, or not at all",
+    ),
     "bert": _entry(
         "masked.bert:Bert",
         "masked language model",
@@ -195,8 +200,8 @@ def register(model: C) -> C:
     known: Any = model
     if not isinstance(model, type) or not {"task", "name", "config_class"} <= set(dir(model)):
         raise ConfigError(
-            f"register takes a class made from seqloom.LanguageModel, Classifier, Tagger, Embedder, "
-            f"TextEmbedder, Forecaster, Translator or MaskedModel; got {quoted(model)}"
+            f"register takes a class made from seqloom.LanguageModel, Classifier, Tagger, Answerer, "
+            f"Embedder, TextEmbedder, Forecaster, Translator or MaskedModel; got {quoted(model)}"
         )
     summary = (model.__doc__ or "").strip().partition("\n")[0].rstrip(
         "."

@@ -71,6 +71,7 @@ TINY = {
     "forecaster": {"horizon": 5, "d_hidden": 8, "window": 24},
     "classifier": {"d_hidden": 8, "d_embed": 6},
     "tagger": {"d_hidden": 8, "d_embed": 6, "d_characters": 4},
+    "answerer": {"d_hidden": 8, "d_embed": 6},
     "seq2seq": {"tokenizer": "char", "d_embed": 6, "d_hidden": 8, "dropout": 0.1},
     "transformer": {
         "tokenizer": "char",
@@ -168,6 +169,8 @@ VALUES = {
     "d_characters": [6],
     "pretrained_words": [1],
     "max_length": [3],
+    "overlap": [1],
+    "max_answer": [1],
     "n_sentence_layers": [2],
     "source_tokenizer": ["byte"],
     "target_tokenizer": ["word"],
@@ -203,6 +206,10 @@ OTHER_VALUES = {
     ("hmm-tagger", "order"): [1],
     ("classifier", "n_heads"): [2],
     ("tagger", "n_heads"): [2],
+    ("answerer", "n_heads"): [2],
+    ("answerer", "min_count"): [10],
+    ("answerer", "max_length"): [16],
+    ("answerer", "normalize"): ["none"],
     ("tagger", "word_dropout"): [50.0],
     ("forecaster", "n_heads"): [2],
     ("forecaster", "dropout"): [0.2],
@@ -250,26 +257,31 @@ BESIDE = {
     ("fasttext-classifier", "min_ngram"): {"max_ngram": 5},
     ("fasttext-classifier", "buckets"): {"ngrams": 2},
     ("fasttext-classifier", "cutoff"): {"quantise": True},
-    **{(name, "window"): {"encoder": "cnn"} for name in ("classifier", "tagger", "forecaster")},
+    **{
+        (name, "window"): {"encoder": "cnn"}
+        for name in ("classifier", "tagger", "answerer", "forecaster")
+    },
     **{
         (name, "n_heads"): {"encoder": "transformer", "d_hidden": 16}
-        for name in ("classifier", "tagger")
+        for name in ("classifier", "tagger", "answerer")
     },
     **{
         (name, option): {"pretrained": "{vectors}", "d_embed": None}
-        for name in ("classifier", "tagger")
+        for name in ("classifier", "tagger", "answerer")
         for option in ("pretrained_unknown", "pretrained_training", "pretrained_words")
     },
-    **{(name, "pretrained"): {"d_embed": None} for name in ("classifier", "tagger")},
+    **{(name, "pretrained"): {"d_embed": None} for name in ("classifier", "tagger", "answerer")},
     **{
         (name, "pretrained_frozen_for"): {
             "pretrained": "{vectors}",
             "pretrained_training": "gradual",
             "d_embed": None,
         }
-        for name in ("classifier", "tagger")
+        for name in ("classifier", "tagger", "answerer")
     },
     ("classifier", "d_characters"): {"characters": "cnn"},
+    ("answerer", "d_characters"): {"characters": "cnn"},
+    ("answerer", "overlap"): {"max_length": 16},
     ("tagger", "characters"): {"d_characters": None},
     ("classifier", "n_sentence_layers"): {"long": "sentences"},
     ("classifier", "long"): {"max_length": 3},
@@ -280,7 +292,7 @@ BESIDE = {
             "d_embed": None,
             "d_characters": None,
         }
-        for name in ("classifier", "tagger")
+        for name in ("classifier", "tagger", "answerer")
         for option in ("frozen", "encoder_lr", "gradual")
     },
     **{
@@ -291,7 +303,7 @@ BESIDE = {
             "d_embed": None,
             "d_characters": None,
         }
-        for name in ("classifier", "tagger")
+        for name in ("classifier", "tagger", "answerer")
     },
     ("seq2seq", "window"): {"encoder": "cnn"},
     ("seq2seq", "n_heads"): {"encoder": "transformer"},
@@ -351,7 +363,7 @@ SAME = {
             name,
             "hold_out",
         ): "of few examples none are held out: tests/models/test_neural_classifier.py"
-        for name in ("classifier", "tagger")
+        for name in ("classifier", "tagger", "answerer")
     },
     ("train gpt", "recompute"): "memory: tests/models/test_networks.py",
 }
@@ -466,6 +478,13 @@ def fitted(name, options, train, files, valid):
                 if hasattr(model, "lexicon")
             ),
         ]
+    elif entry.task == "answerer":
+        asked = [
+            ("what is warm?", 3 * f"{text} and a grey film. ", text.split()[0]) for text, _ in PAIRS
+        ]
+        model.fit(asked, train=TrainConfig(**GENTLE))
+        found = model.find_spans([row[:2] for row in asked])
+        answers = [np.array([one[:3] for one in found])]
     else:
         model.fit([*lines(60), "Grass sees the big cat"])
         answers = [model.vectors.matrix]

@@ -39,6 +39,11 @@ TAGGED = [
     (["Mary", "saw", "New", "York"], ["B-PER", "O", "B-LOC", "I-LOC"]),
     (["she", "left", "Rome"], ["O", "O", "B-LOC"]),
 ]
+QUESTIONS = [
+    ("who saw it ?", "Mary saw New York .", "Mary"),
+    ("what did Mary see ?", "Mary saw New York .", "New York"),
+    ("who left ?", "Mary saw New York .", None),
+]
 WAVE = [round(math.sin(i / 2) + i / 50, 3) for i in range(60)]  # with a season of about 12
 REVERSED = [(text, text[::-1]) for text in ("abc", "ab", "cab", "bca cab")]
 TRANSLATED = [("das Haus", "the house"), ("das Buch", "the book"), ("ein Buch", "a book")]
@@ -376,6 +381,19 @@ SPECIMENS: dict[str, Maker] = {
     "tagger-published": _on_encoder("tagger", TAGGED, frozen=True),
     "tagger-8-bit": _rounded("tagger-gru", 8),
     "tagger-4-bit": _rounded("tagger", 4),
+    "answerer": _sequence("answerer", QUESTIONS, d_hidden=6, d_embed=4),
+    "answerer-characters": _sequence(
+        "answerer",
+        QUESTIONS,
+        encoder="gru",
+        d_hidden=6,
+        d_embed=4,
+        characters="cnn",
+        d_characters=4,
+        max_length=16,
+    ),
+    "answerer-published": _on_encoder("answerer", QUESTIONS),
+    "answerer-8-bit": _rounded("answerer", 8),
     "copy": lambda: model_class("copy")().fit(REVERSED),
     "dictionary": lambda: model_class("dictionary")().fit(TRANSLATED),
     "dictionary-char": lambda: model_class("dictionary")(tokenizer="char", min_count=2).fit(

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.fuzz.specimens import LABELLED, TAGGED, TEXT, WAVE
+from tests.fuzz.specimens import LABELLED, QUESTIONS, TAGGED, TEXT, WAVE
 
 FRAMES = [np.ones((n, 2), np.float32) for n in (2, 1, 3)]
 WORDS = ["cat", "dog", "sea", "road"]
@@ -28,6 +28,7 @@ def use(model: Any) -> None:
         "language model": _language,
         "classifier": _classifier,
         "tagger": _tagger,
+        "answerer": _answerer,
         "word vectors": _vectors,
         "forecaster": _forecaster,
         "translator": _translator,
@@ -129,6 +130,14 @@ def _classifier(model: Any) -> None:
         model.top_features(model.classes[0])
         if model.config.calibrate == "none":
             model.partial_fit([("one more", "+")]).predict("one")
+
+
+def _answerer(model: Any) -> None:
+    pairs = [(question, context) for question, context, _ in QUESTIONS]
+    for (_, context), answer in zip(pairs, model.predict([*pairs, ("", ""), ("q", "漢 x")])):
+        need(0 <= answer.no_answer <= 1, "a probability of no answer")
+        need(answer.text == (context[answer.start : answer.end] if answer.text else ""), "a part")
+    model.evaluate(QUESTIONS, samples=0)
 
 
 def _tagger(model: Any) -> None:

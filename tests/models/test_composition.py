@@ -15,10 +15,12 @@ torch = pytest.importorskip("torch")
 
 import seqloom
 from seqloom.encoder_table import ENCODERS
+from seqloom.models.answering.neural_answerer import NeuralAnswerer
 from seqloom.models.classification.neural_classifier import NeuralClassifier
 from seqloom.models.forecasting.forecaster import NeuralForecaster
 from seqloom.models.tagging.neural_tagger import NeuralTagger
 from seqloom.nn.composition import POOLINGS
+from seqloom.testing.answering import QUESTIONS
 from seqloom.testing.forecasting import hours
 from seqloom.training.config import TrainConfig
 
@@ -169,6 +171,7 @@ HEADS = {
     ),
     "tags": lambda: (NeuralTagger(dropout=0.3, d_hidden=8, crf=False), SENTENCES),
     "field": lambda: (NeuralTagger(dropout=0.3, d_hidden=8), SENTENCES),
+    "spans": lambda: (NeuralAnswerer(dropout=0.3, d_hidden=8, max_length=16), QUESTIONS * 4),
     "tuned": lambda: (NeuralClassifier(encoder=_home()), TEXTS),
     "frozen": lambda: (NeuralClassifier(encoder=_home(), frozen=True), TEXTS),
     "tuned tags": lambda: (NeuralTagger(encoder=_home()), SENTENCES),

@@ -221,6 +221,8 @@ def encoder_pairs(model: Any) -> Pairs:
 def encode_examples(model: Any) -> Any:
     if model.name == "tagger":
         return model._encode(SENTENCES)
+    if model.name == "answerer":
+        return model._encode([(text, 3 * TEXTS[2]) for text in TEXTS]).encoded
     return model.encode(numbers(3, model.sizes.missing) if model.sizes.columns else TEXTS)
 
 
@@ -231,6 +233,8 @@ def composed_pairs(model: Any) -> Pairs:
         expected = network(tensors(batch)).numpy()
     if model.name == "tagger":
         expected = flat(expected, batch["word_counts" if "word_counts" in batch else "lengths"])
+    if model.name == "answerer":
+        expected = flat(expected, batch["lengths"])
     yield "all examples", ours(encoded.examples()), expected
     parts = [ours(encoded.examples(i, i + 1)) for i in range(len(encoded))]
     yield "one by one", np.concatenate(parts), expected

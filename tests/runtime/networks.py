@@ -44,6 +44,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "sentence-encoder": {"context": 80, "d_model": 36, "n_layers": 3, "n_heads": 3, "d_mlp": 40},
     "classifier": {"d_embed": 20, "d_hidden": 12},
     "tagger": {"d_embed": 20, "d_hidden": 12},
+    "answerer": {"d_embed": 20, "d_hidden": 12, "max_length": 24},
     "forecaster": {"d_hidden": 12, "horizon": 5, "window": 13},
 }
 
@@ -139,10 +140,12 @@ def composed(name: str, reader: str, *, several: bool = False, **options: Any) -
     model = model_class(name)(**{key: value for key, value in kept.items() if value is not None})
     words = [*WORDS, *(FURTHER if reader == "further" else ())]
     d_embed, known = SMALL[name]["d_embed"], sorted(set("".join(WORDS)))
-    if name == "classifier":
+    if name in ("classifier", "answerer"):
         model.tokenizer = Tokenizer(kind="word").fit([" ".join(words)])
         size = model.tokenizer.vocab_size
         model.learnt = {"classes": ["+", "-", "?"], **({"multi_label": True} if several else {})}
+        if name == "answerer":
+            model.learnt = {"threshold": 0.5}
     else:
         model.rows = {word: i for i, word in enumerate(["<unk>", *words])}
         size = len(model.rows)
@@ -174,7 +177,7 @@ def composed(name: str, reader: str, *, several: bool = False, **options: Any) -
             first.tokenizer,
             Published(layout, Marks.of(first.learnt, size)).to_dict(),
         )
-        sizes = Sizes(size if name == "classifier" else len(model.rows), layout.d_model)
+        sizes = Sizes(size if name != "tagger" else len(model.rows), layout.d_model)
     model.learnt["sizes"] = sizes.to_dict()
     return draw_weights(model)
 
@@ -431,6 +434,11 @@ def _sequence_cases() -> Iterator[tuple[str, str, dict[str, Any]]]:
         yield "classifier", layout, head
     for layout, crf in itertools.product(LAYOUTS, (True, False)):
         yield "tagger", layout, {"crf": crf}
+    for name, reader in itertools.product(ENCODERS, ("tokens", "further", "cnn", "lstm")):
+        more = {"n_heads": 3} if "n_heads" in ENCODERS[name].options else {}
+        yield "answerer", reader, {"encoder": name, **more}
+    for layout in LAYOUTS:
+        yield "answerer", layout, {}
 
 
 def _forecasters() -> Iterator[dict[str, Any]]:

@@ -38,6 +38,9 @@ def ask(model: Any) -> dict[str, Any]:
         return {"predict_proba": model.predict_proba("a good dull road")}
     if model.task == "tagger":
         return {"predict": model.predict("Mary saw New York")}
+    if model.task == "answerer":
+        answer = model.predict("who saw it ?", "Mary saw New York .")
+        return {"predict": [answer.text, answer.start, answer.end], "score": answer.score}
     if model.task == "translator":
         return {"score": model.score("abc", "cab")}
     if model.task == "masked language model":

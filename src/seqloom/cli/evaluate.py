@@ -41,6 +41,7 @@ def command(model: str, data: tuple[str, ...], as_json: bool, **options: Any) ->
     """Evaluate a model on held-out data.
 
     A language model: perplexity with and without unknown words, and bits per byte with an interval.
+    An answerer: exact match and F1 as SQuAD counts them, and of questions with and without an answer.
     A classifier or a tagger: accuracy with an interval, precision, recall and F1 of each class,
     span F1, confusion matrix, errors by kind with examples. Without DATA, or with -, standard input
     is read. Word vectors (saved, or a file of word2vec, GloVe or fastText): accuracy of analogies

@@ -48,6 +48,8 @@ EXAMPLES = {
     "  seqloom fit classifier heartbeats.tsv -o model --form numbers --encoder bigru",
     "tagger": "  seqloom fit tagger train.conllu -o model --valid dev.conllu --minutes 5\n"
     "  seqloom fit tagger names.conll -o model --pretrained glove.txt",
+    "answerer": "  seqloom fit answerer train.json -o model --valid dev.json --minutes 10\n"
+    "  seqloom fit answerer questions.jsonl -o model --encoder converted      # by seqloom convert",
     "forecaster": "  seqloom fit forecaster load.csv -o model --horizon 24\n"
     "  seqloom fit forecaster load.csv -o model --encoder transformer --window 336",
     "hmm-tagger": "  seqloom fit hmm-tagger train.conllu -o model --valid dev.conllu\n"

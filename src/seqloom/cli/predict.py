@@ -45,6 +45,7 @@ Examples:
   echo "what a lovely film" | seqloom predict sentiment --explain
   echo "what a lovely film" | seqloom predict sentiment --explain --chart why.png
   seqloom predict entailment new.tsv --text-column premise --pair-column hypothesis
+  seqloom predict answers questions.jsonl --json      # question and context; SQuAD's JSON, too
   echo "Time flies like an arrow" | seqloom predict tagger
   tail -f messages.txt | seqloom predict sentiment --json     # answers each line as it comes
   tail -f readings.txt | seqloom predict alarms --stream      # answers within a series
@@ -73,11 +74,12 @@ def command(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Predict the class of each line of TEXT, or the tags of its words.
+    """Predict the class of each line of TEXT, the tags of its words, or the answer to its question.
 
     A line is one text, or one sentence of words separated by spaces; with --column, each row of a
     table is one. For a classifier of pairs of texts, a line is a pair with a tab between the two;
-    or columns of a table are named. There is one answer for each line or row, in order: an empty
+    or columns of a table are named. An answerer reads questions with their contexts in the same way,
+    or SQuAD's JSON. There is one answer for each line or row, in order: an empty
     one (null in --json) where it has no text. Without TEXT, or with -, standard input is read; lines
     that come through a pipe are answered as they come. With --stream answers come within a text: a
     line is a word (or more) of the text or sentence, or a row of numbers of the series.

@@ -18,6 +18,7 @@ from seqloom.data.tables import Table
 from seqloom.errors import DataError, quoted, shortened
 
 if TYPE_CHECKING:
+    from seqloom.data.answering import Questions
     from seqloom.data.classification import Labelled
     from seqloom.data.corpus import Corpus
     from seqloom.data.forecasting import Series
@@ -74,6 +75,16 @@ def tagged_line(data: Tagged) -> str:
         f"scheme: {data.scheme}" if data.scheme else "",
         _counted("tag", chain.from_iterable(data.tags)),
         f"first: {quoted(' '.join(first))}" if first else "",
+    )
+
+
+def questions_line(data: Questions) -> str:
+    """Show questions on contexts."""
+    return _line(
+        data,
+        f"{len(data):,} questions on {len(set(data.contexts)):,} contexts",
+        f"{data.n_unanswerable:,} without an answer" if data.n_unanswerable else "",
+        f"first: {quoted(data.questions[0])}",
     )
 
 

@@ -1,11 +1,12 @@
-"""Reader, encoder and head as one network: the composition behind every classifier, tagger and forecaster.
+"""Reader, encoder and head as one network: the composition behind every classifier, tagger, answerer and
+forecaster.
 
 A batch is a set of named tensors. Documents may be read in two levels (Yang et al. 2016): the rows
 of a batch are then their sentences, `counts` has the number of each document's, and a second encoder
 reads the vectors of the sentences. Where a word is several steps, as with a published encoder,
-`positions` has the one that the head reads. Heads predict one or several labels for the sequence, or
-a tag for each step; their losses are weighted sums over examples or steps, as the training engine
-expects.
+`positions` has the one that the head reads. Heads predict one or several labels for the sequence, a
+tag for each step, or the two ends of a span; their losses are weighted sums over examples or steps,
+as the training engine expects.
 """
 
 from __future__ import annotations
@@ -203,6 +204,29 @@ class TagHead(nn.Module):
             scores.argmax(2).cpu().numpy() if self.crf is None else self.crf.decode(scores, lengths)
         )
         return best
+
+
+class SpanHead(nn.Module):
+    """(B, T, D) to two scores of each step (B, T, 2): that the answer begins there, and that it ends
+    there (Devlin et al. 2019, section 4.2). Both ends at the first step mean that there is no answer.
+    """
+
+    def __init__(self, d_in: int, *, linear: MakeLinear = nn.Linear) -> None:
+        super().__init__()
+        self.linear = xavier_linear(d_in, 2, linear)
+
+    def forward(self, x: Tensor, lengths: Tensor, trace: Trace | None = None) -> Tensor:
+        return self.linear(x)
+
+    def loss(self, scores: Tensor, targets: Tensor, allowed: Tensor) -> Tensor:
+        """Return the sum over the rows of the negative log-probability of both ends, targets (B, 2).
+
+        `allowed` (B, T): the steps among which the ends are, so neither those of the question nor padding.
+        """
+        ends = scores.masked_fill(~allowed.bool().unsqueeze(2), -math.inf)
+        return F.cross_entropy(
+            ends.transpose(1, 2).flatten(0, 1), targets.flatten(), reduction="sum"
+        )
 
 
 # ---- composition

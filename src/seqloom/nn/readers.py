@@ -28,6 +28,9 @@ class TokenReader(nn.Module):
     treats a word seen n times as unseen with probability a / (a + n) (`drop`): it is read as `<unk>`
     (Kiperwasser and Goldberg 2016), or by its pretrained vector (`untrained`) where it has one. So
     the network learns to use words that it has not trained.
+
+    `n_types`: the vector of a step's type, of which a batch has `types` (B, T), is added to that of its
+    token.
     """
 
     drop: Tensor | None
@@ -44,10 +47,14 @@ class TokenReader(nn.Module):
         drop: Tensor | None = None,
         untrained: Tensor | None = None,
         unk_id: int = 0,
+        n_types: int = 0,
     ) -> None:
         super().__init__()
         self.embedding = nn.Embedding(vocab_size, d_embed)
         nn.init.normal_(self.embedding.weight, std=d_embed**-0.5)
+        self.types = nn.Embedding(n_types, d_embed) if n_types else None
+        if self.types is not None:
+            nn.init.normal_(self.types.weight, std=d_embed**-0.5)
         self.register_buffer("further", torch.zeros(further, d_embed) if further else None)
         # (V,): probability of being read as unseen in training
         self.register_buffer("drop", drop, persistent=False)
@@ -58,6 +65,8 @@ class TokenReader(nn.Module):
 
     def forward(self, batch: Arrays) -> Tensor:
         vectors = self.vectors(batch["ids"])
+        if self.types is not None:
+            vectors = vectors + self.types(batch["types"])
         if self.characters is None:
             return vectors
         spelled = self.characters(batch["spellings"], batch["spelling_lengths"])  # (U, d)

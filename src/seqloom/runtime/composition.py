@@ -133,6 +133,18 @@ class TagHead:
         return self.linear(x)
 
 
+class SpanHead:
+    """Vectors of steps to the scores of both ends of a span, (N, 2)."""
+
+    def __init__(self, weights: Weights, d_in: int) -> None:
+        self.linear: Linear = weights.linear("linear", 2, d_in, role="output")
+
+    def __call__(
+        self, x: np.ndarray, offsets: np.ndarray, trace: Trace | None = None
+    ) -> np.ndarray:
+        return self.linear(x)
+
+
 class Sentences:
     """The second level: pools the words of each sentence and encodes the sentences of a document."""
 
@@ -141,7 +153,7 @@ class Sentences:
 
 
 class SequenceNetwork:
-    """The network of every classifier and tagger."""
+    """The network of every classifier, tagger and answerer."""
 
     def __init__(
         self, reader: Any, encoder: Encoder, output: Any, *, sentences: Sentences | None = None

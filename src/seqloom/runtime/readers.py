@@ -58,8 +58,8 @@ class CharacterReader:
 
 
 class TokenReader:
-    """Vectors of tokens, followed by those of their characters; ids from `vocab_size` on are rows of
-    the table `further`.
+    """Vectors of tokens, plus those of their types where there are some, followed by those of their
+    characters; ids from `vocab_size` on are rows of the table `further`.
     """
 
     def __init__(
@@ -72,8 +72,10 @@ class TokenReader:
         n_chars: int = 0,
         d_characters: int = 0,
         characters: Literal["none", "cnn", "lstm"] = "none",
+        n_types: int = 0,
     ) -> None:
         self.embedding = weights.table("embedding.weight", vocab_size, d_embed)
+        self.types = weights.table("types.weight", n_types, d_embed) if n_types else None
         self.further = weights.table("further", further, d_embed) if further else None
         self.vocab_size, self.characters, self.d_out = vocab_size, None, d_embed
         if characters != "none":
@@ -95,6 +97,8 @@ class TokenReader:
         if self.further is not None:
             beyond = np.flatnonzero(ids >= self.vocab_size)
             vectors[beyond] = self.further[ids[beyond] - self.vocab_size]
+        if self.types is not None:
+            vectors = vectors + self.types[steps["types"]]
         if self.characters is None or spellings is None:
             return vectors
         if len(spellings.lengths) <= len(ids):  # most of the spellings occur

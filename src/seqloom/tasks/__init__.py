@@ -21,6 +21,7 @@ _BUILT_IN = {
     "language model": "seqloom.tasks.language:LanguageModeling",
     "classifier": "seqloom.tasks.classification:Classification",
     "tagger": "seqloom.tasks.tagging:Tagging",
+    "answerer": "seqloom.tasks.answering:Answering",
     "word vectors": "seqloom.tasks.word_vectors:WordVectorsTask",
     "sentence vectors": "seqloom.tasks.sentence_vectors:SentenceVectorsTask",
     "forecaster": "seqloom.tasks.forecasting:Forecasting",

@@ -9,6 +9,7 @@ never changed. A broken rule is an AssertionError that names it. A model that is
 not fitted again unless data is given, so rules on fitting are then left out.
 """
 
+from seqloom.testing.answering import check_answerer as check_answerer
 from seqloom.testing.classification import check_classifier as check_classifier
 from seqloom.testing.forecasting import check_forecaster as check_forecaster
 from seqloom.testing.language import check_language_model as check_language_model
@@ -18,6 +19,7 @@ from seqloom.testing.tagging import check_tagger as check_tagger
 from seqloom.testing.translation import check_translator as check_translator
 
 __all__ = [
+    "check_answerer",
     "check_classifier",
     "check_forecaster",
     "check_language_model",

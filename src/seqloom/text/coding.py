@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -21,6 +21,20 @@ if TYPE_CHECKING:
     from seqloom.text.tokenizer import Tokenizer
 
 EOS, UNK = "</s>", "<unk>"
+
+
+class Located(NamedTuple):
+    """The tokens of a text, and where they stand in it; tokens of the parts of one character share it."""
+
+    ids: np.ndarray  # int64 (T,)
+    starts: np.ndarray  # int64 (T,): of its first character
+    stops: np.ndarray  # int64 (T,): after its last one
+
+
+def characters_of(data: bytes) -> np.ndarray:
+    """Return the number of the character that each byte of UTF-8 belongs to, and at the end their number."""
+    begins = (np.frombuffer(data, np.uint8) & 0xC0) != 0x80
+    return np.concatenate([np.cumsum(begins) - 1, [int(begins.sum())]])
 
 
 class Coder(Protocol):
@@ -39,6 +53,8 @@ class Coder(Protocol):
 
     def cut(self, data: bytes, final: bool) -> int: ...
     def encode(self, data: bytes, newline_ends: bool) -> np.ndarray: ...  # uint32
+    # the ids of a text, newlines being text, and the characters of each: from, and up to
+    def locate(self, text: str) -> Located: ...
     def decode(self, ids: list[int]) -> bytes: ...  # without ends of units
     # the bytes that a token adds to a text; `before`: after text without white space at its end
     def piece(self, token: int, before: bool) -> bytes: ...
@@ -64,6 +80,11 @@ class ByteCoder:
         if newline_ends:
             ids[ids == ord("\n")] = self.eos_id
         return ids
+
+    def locate(self, text: str) -> Located:
+        data = to_bytes(text)
+        places = characters_of(data)[:-1]
+        return Located(self.encode(data, False).astype(np.int64), places, places + 1)
 
     def decode(self, ids: list[int]) -> bytes:
         return bytes(ids)

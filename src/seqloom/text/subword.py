@@ -31,7 +31,7 @@ from seqloom.text.boundaries import (
     cut_nowhere,
     word_bounds,
 )
-from seqloom.text.coding import EOS
+from seqloom.text.coding import EOS, Located, to_bytes
 from seqloom.text.subword_file import KINDS, panics_told, read_engine
 from seqloom.text.vocabulary import distinct
 
@@ -97,11 +97,7 @@ class Subword:
 
     def encode(self, data: bytes, newline_ends: bool) -> np.ndarray:
         """Encode text as uint32 ids. A long text repeats its words, so each distinct one is encoded once."""
-        if self._lacking and len(data.translate(None, self._lacking)) < len(data):
-            byte = next(byte for byte in data if byte in self._lacking)
-            raise DataError(
-                f"the text has the byte 0x{byte:02x}, for which this vocabulary has no token; remove it"
-            )
+        self._refuse_lacking(data)
         if len(data) <= PIECE or self._cut is not cut_before_word:
             units = self._encode_each(data.split(b"\n") if newline_ends else [data])
             return np.array([i for unit in units for i in (self.eos_id, *unit)][1:], np.uint32)
@@ -116,6 +112,20 @@ class Subword:
         starts, sizes = (np.cumsum(lengths) - lengths)[indices], lengths[indices]
         shifts = starts - (np.cumsum(sizes) - sizes)
         return flat[np.repeat(shifts, sizes) + np.arange(sizes.sum())]
+
+    def _refuse_lacking(self, data: bytes) -> None:
+        if self._lacking and len(data.translate(None, self._lacking)) < len(data):
+            byte = next(byte for byte in data if byte in self._lacking)
+            raise DataError(
+                f"the text has the byte 0x{byte:02x}, for which this vocabulary has no token; remove it"
+            )
+
+    def locate(self, text: str) -> Located:
+        self._refuse_lacking(to_bytes(text))
+        with panics_told("its tokenizer cannot take this text apart"):
+            found = self.engine.encode(text, add_special_tokens=False)
+        places = np.array(found.offsets, np.int64).reshape(-1, 2)
+        return Located(np.array(found.ids, np.int64), places[:, 0], places[:, 1])
 
     def _encode_each(self, texts: list[bytes]) -> list[list[int]]:
         """Encode each text by itself, in pieces that the library encodes in parallel."""

@@ -39,6 +39,7 @@ from seqloom.text.boundaries import cut_before_word
 from seqloom.text.coding import (
     ByteCoder,
     Coder,
+    Located,
     find_marks,
     text_blocks,
     to_bytes,
@@ -173,6 +174,27 @@ class Tokenizer:
     def encode_block(self, data: bytes, newline_ends: bool) -> np.ndarray:
         """Encode UTF-8 bytes as uint32 ids: what `data/encode.py` runs over the blocks of a corpus."""
         return self._coder.encode(self._normalized(data), newline_ends)
+
+    def locate(self, text: str) -> Located:
+        """Encode a text, and say which of its characters each token is made of.
+
+        >>> ids, starts, stops = Tokenizer(kind="word").fit("It is so.").locate("It is  so.")
+        >>> list(zip(starts.tolist(), stops.tolist()))
+        [(0, 2), (3, 5), (7, 9), (9, 10)]
+        """
+        if self.normalizer is None:
+            return self._coder.locate(text)
+        if self.normalizer.config.recipe() != "case=lower":
+            raise ConfigError(
+                f"with normalize {self.normalizer.config.label()} tokens have no place in the text "
+                "as it was given; leave normalize out, or give case=lower"
+            )
+        found = self._coder.locate(self.normalizer(text))
+        # a few capitals become two characters
+        sizes = {one: len(self.normalizer(one)) for one in set(text)}
+        origin = np.repeat(np.arange(len(text)), [sizes[one] for one in text])
+        stops = np.concatenate([[0], origin + 1])[found.stops]
+        return Located(found.ids, np.concatenate([origin, [len(text)]])[found.starts], stops)
 
     def _normalized(self, data: bytes) -> bytes:
         return data if self.normalizer is None else self.normalizer.of_bytes(data)

@@ -20,7 +20,15 @@ from seqloom.arrays import Length, Spec, check_arrays, lengths, read_arrays, wri
 from seqloom.errors import DataError, ModelError
 from seqloom.kernels import HASH_PRIME, HASH_SEED, PAD
 from seqloom.text.boundaries import Cut, character_classes, cut_before_space, cut_between_characters
-from seqloom.text.coding import EOS, UNK, from_spelling, to_spelling
+from seqloom.text.coding import (
+    EOS,
+    UNK,
+    Located,
+    characters_of,
+    from_spelling,
+    to_bytes,
+    to_spelling,
+)
 
 FILE = "tokenizer.safetensors"
 SPELLINGS = "bytes", "offsets", "slots"  # the arrays of a table of spellings
@@ -189,6 +197,17 @@ class Vocabulary:
             ids,
         )
         return ids[:n].copy()
+
+    def locate(self, text: str) -> Located:
+        from seqloom.kernels.tokens import split_tokens
+
+        data = to_bytes(text)
+        starts, stops = np.empty((2, len(data) + 1), np.int64)
+        n, _ = split_tokens(
+            padded(data), len(data), 0, self._splitter, False, self._classes, starts, stops
+        )
+        ids, characters = self.encode(data, False).astype(np.int64), characters_of(data)
+        return Located(ids, characters[starts[:n]], characters[stops[:n]])
 
     @cached_property
     def _encode_tokens(self) -> Callable[..., int]:

@@ -5,7 +5,7 @@ They come from texts, from numbers, from a published encoder, or from a fitted m
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -62,7 +62,7 @@ def begin(
             else InitialWeights(weights=opened.weights)
         )
     elif isinstance(data.examples[0], str):
-        start = _begin_with_texts(model, data.texts, seed)
+        start = begin_with_texts(model, data.texts, seed)
     elif model.config.long == "sentences":
         raise ConfigError(
             f"long sentences reads texts, but {data.name} has numbers; give long windows, or leave it out"
@@ -92,8 +92,8 @@ def _continue(model: NeuralClassifier, data: Labelled) -> InitialWeights:
     return InitialWeights(counts=counts, word_dropout=c.word_dropout, unk_id=model.tokenizer.unk_id)
 
 
-def _begin_with_texts(model: NeuralClassifier, texts: list[str], seed: int) -> InitialWeights:
-    """Set tokenizer, characters and sizes; return the initial weights."""
+def begin_with_texts(model: Any, texts: list[str], seed: int) -> InitialWeights:
+    """Set tokenizer, characters and sizes of a model of texts; return the initial weights."""
     from seqloom.models.sequence.sequence_net import InitialWeights
 
     c = model.config

@@ -35,6 +35,7 @@ def check_directory(encoder: str) -> None:
 class EncoderConfig(PretrainedConfig):
     """Options of reader and encoder."""
 
+    n_types: ClassVar[int] = 0  # kinds of steps that a reader which is trained here tells apart
     fit_arguments: ClassVar[frozenset[str]] = CONTINUES
     initial_options: ClassVar[frozenset[str]] = frozenset({"pretrained_words"})
     changeable: ClassVar[frozenset[str]] = frozenset(

@@ -81,6 +81,7 @@ def make_reader(
         drop=start.drop,
         untrained=start.untrained,
         unk_id=start.unk_id,
+        n_types=c.n_types,
     )
     if start.first is not None:
         start.first.fill(reader.embedding, frozen=c.pretrained_training == "frozen")

@@ -68,6 +68,7 @@ def take_reader(weights: Weights, c: EncoderConfig, sizes: Sizes) -> TokenReader
         n_chars=sizes.characters,
         d_characters=c.d_characters,
         characters=c.characters,
+        n_types=c.n_types,
     )
 
 
