@@ -21,13 +21,18 @@ from tests.golden import head_answers
 from tests.interop.encoder_files import FAMILIES, make_config, make_network, save
 
 torch = pytest.importorskip("torch")
-KINDS = ("SequenceClassification", "TokenClassification", "MultipleChoice")
+KINDS = ("SequenceClassification", "TokenClassification", "MultipleChoice", "QuestionAnswering")
 LABELS = ["O", "B-PER", "I-PER"]
 PAIR = ("the cat", "a dog ran")
 
 
 def scores(model, examples, *, with_torch=False):
     """The logits of classes or tags, by either network; and the rows that they are of."""
+    if model.name == "answerer":
+        windows, found = model.window_scores(examples)
+        if with_torch:
+            found = model._scores(model.network(), windows.encoded)
+        return found, windows.encoded
     encoded = model._encode(examples) if model.name == "tagger" else model.encode(examples)
     if not with_torch:
         return np.concatenate([found for _, found in outputs(model, encoded)]), encoded
@@ -60,6 +65,13 @@ def test_recorded_logits(family, kind, tmp_path):
         expected = expected[keep]
         best = [LABELS[i] for i in expected.argmax(1)]
         assert model.predict(examples) == [best[:3], best[3:]]
+    elif kind == "QuestionAnswering":
+        examples = [(head_answers.CONTEXT, choice) for choice in head_answers.CHOICES]
+        assert model.threshold == 0.5
+        assert all(
+            answer.text in context
+            for answer, (_, context) in zip(model.predict(examples), examples)
+        )
     elif kind == "MultipleChoice":
         examples = [(head_answers.CONTEXT, choice) for choice in head_answers.CHOICES]
         probs = np.exp(expected[:, 0]) / np.exp(expected[:, 0]).sum()
@@ -91,7 +103,7 @@ def test_recorded_weights_there_and_back(kind, tmp_path):
         json.loads((tmp_path / name / "config.json").read_text()) for name in ("theirs", "back")
     )
     assert first["architectures"] == second["architectures"]
-    if kind != "MultipleChoice":
+    if kind in ("SequenceClassification", "TokenClassification"):
         assert first["id2label"] == second["id2label"]
 
 
@@ -104,19 +116,22 @@ def test_in_and_out(family, kind, tmp_path):
     transformers = pytest.importorskip("transformers")
     transformers.utils.logging.set_verbosity_error()
     labels = {"id2label": dict(enumerate(LABELS)), "label2id": {x: i for i, x in enumerate(LABELS)}}
-    config = make_config(family, **({} if kind == "MultipleChoice" else labels))
+    labelled = kind in ("SequenceClassification", "TokenClassification")
+    config = make_config(family, **(labels if labelled else {}))
     network = make_network(config, f"AutoModelFor{kind}")
     model = interop.open(save(network, tmp_path / "theirs"))
-    assert model.name == ("tagger" if kind == "TokenClassification" else "classifier")
+    names = {"TokenClassification": "tagger", "QuestionAnswering": "answerer"}
+    assert model.name == names.get(kind, "classifier")
     examples = {
         "SequenceClassification": ["the cat sat", "", "a dog ran on the mats ."] * 4,
         "MultipleChoice": [PAIR, ("", "the"), ("the mats .", "on")] * 4,
+        "QuestionAnswering": [PAIR, ("the mats .", "on a dog")] * 6,
         "TokenClassification": [["the", "cats", "sat"], ["mats"], ["a", "dog", "ran"]] * 4,
     }[kind]
     found, encoded = scores(model, examples)
     np.testing.assert_allclose(found, scores(model, examples, with_torch=True)[0], atol=1e-5)
 
-    def said(network):
+    def logits_of(network):
         logits = []
         for low, high in zip(encoded.row_offsets, encoded.row_offsets[1:]):
             given = {"input_ids": torch.from_numpy(encoded.steps["ids"][low:high])[None]}
@@ -126,13 +141,19 @@ def test_in_and_out(family, kind, tmp_path):
             if kind == "MultipleChoice":
                 given = {name: row[None] for name, row in given.items()}
             with torch.no_grad():
-                logits.append(network(**given).logits[0].numpy())
+                said = network(**given)
+            if kind == "QuestionAnswering":
+                logits.append(torch.stack([said.start_logits, said.end_logits], -1)[0].numpy())
+            else:
+                logits.append(said.logits[0].numpy())
+        if kind == "QuestionAnswering":
+            return np.concatenate(logits)
         if kind != "TokenClassification":
             return np.stack(logits)
         firsts = np.split(encoded.words.steps["positions"], encoded.words.row_offsets[1:-1])
         return np.concatenate([row[first] for row, first in zip(logits, firsts)])
 
-    expected = said(network)
+    expected = logits_of(network)
     assert np.abs(expected).max() > 0.1
     np.testing.assert_allclose(found, expected, atol=1e-4)
     interop.write(model, tmp_path / "back")
@@ -141,15 +162,15 @@ def test_in_and_out(family, kind, tmp_path):
     )
     assert not any(told[one] for one in ("missing_keys", "unexpected_keys", "mismatched_keys"))
     assert again.config.model_type == family
-    np.testing.assert_allclose(said(again.eval()), expected, atol=1e-4)
-    if kind != "MultipleChoice":
+    np.testing.assert_allclose(logits_of(again.eval()), expected, atol=1e-4)
+    if labelled:
         assert again.config.id2label == dict(enumerate(LABELS))
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "back")
     texts = {
         "TokenClassification": " ".join(examples[0]),
         "SequenceClassification": examples[0],
     }
-    given = tokenizer(*(PAIR if kind == "MultipleChoice" else [texts[kind]]))["input_ids"]
+    given = tokenizer(*([texts[kind]] if labelled else PAIR))["input_ids"]
     assert given == encoded.steps["ids"][: encoded.row_offsets[1]].tolist()
     third = interop.open(tmp_path / "back")
     assert third.learnt == model.learnt
@@ -394,6 +415,22 @@ def test_choose_is_for_multiple_choice(sound):
     with pytest.raises(ConfigError, match="not published for multiple choice"):
         interop.open(sound / "SequenceClassification").choose("the cat", ["a"])
     assert model.choose("the cat", ["on"]) == [("on", 1.0)]
+
+
+def test_the_threshold_of_no_answer_is_kept(sound, tmp_path):
+    model = interop.open(sound / "QuestionAnswering")
+    model.learnt["threshold"] = 0.25
+    interop.write(model, tmp_path / "back")
+    assert interop.open(tmp_path / "back", "answerer").threshold == 0.25
+    bad = changed(sound, "QuestionAnswering", tmp_path / "bad", no_answer_threshold=2)
+    with pytest.raises(
+        DataError, match="no_answer_threshold is 2; it must be a number from 0 to 1"
+    ):
+        interop.open(bad)
+    four = {"qa_outputs.weight": np.zeros((4, 8), np.float32)}
+    worse = changed(sound, "QuestionAnswering", tmp_path / "worse", lambda t: t | four)
+    with pytest.raises(DataError, match="is 4 x 8 where its values ask for 2 x 8"):
+        interop.open(worse)
 
 
 def test_every_family_has_every_head():

@@ -163,7 +163,7 @@ def test_what_is_refused(tmp_path):
         assert "\n" not in str(caught.value)
     with pytest.raises(
         ConfigError,
-        match="m is of kind ngram, which transformers does not have; bert, classifier, gpt, ",
+        match="m is of kind ngram, which transformers does not have; answerer, bert, ",
     ):
         interop.write(model, tmp_path / "theirs", "m")
 

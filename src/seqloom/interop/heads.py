@@ -1,5 +1,5 @@
-"""Published encoders with a head for classes, tags or multiple choice as `classifier` and `tagger`,
-and back.
+"""Published encoders with a head for classes, tags, multiple choice or spans of a context as `classifier`,
+`tagger` and `answerer`, and back.
 
 config.json names the class of a model (`architectures`), whose end is its kind of head, and the labels
 (`id2label`). Where the head is on the first mark of a text, a further layer is before it, of which each
@@ -25,6 +25,7 @@ from seqloom.interop.hugging_face import ModelDirectory, write_directory
 from seqloom.interop.hugging_face_tokenizers import read_tokenizer
 from seqloom.interop.layouts import ENCODERS, HEADS, with_head
 from seqloom.interop.tensors import Parts
+from seqloom.models.answering.neural_answerer import NeuralAnswerer
 from seqloom.models.classification.neural_classifier import NeuralClassifier
 from seqloom.models.masked.configs import EncoderLayout
 from seqloom.models.masked.inputs import Marks
@@ -34,14 +35,17 @@ from seqloom.models.sequence.published import Published, named
 from seqloom.models.tagging.neural_tagger import UNKNOWN, NeuralTagger
 
 CLASSES, CHOICES, TAGS = "ForSequenceClassification", "ForMultipleChoice", "ForTokenClassification"
+SPANS = "ForQuestionAnswering"
 PAIRS = "pairs"  # the task of a classifier whose examples are pairs of texts
 KINDS = {  # the heads that are read for a task, the first one if a directory names no class
     "classifier": (CLASSES, CHOICES),
     PAIRS: (CLASSES, CHOICES),
     "tagger": (TAGS,),
+    "answerer": (SPANS,),
 }
 ONE, SEVERAL = "single_label_classification", "multi_label_classification"
-READS_PAIRS = "reads_pairs"  # our own value in config.json; transformers keeps it
+# our own values in config.json; transformers keeps them
+READS_PAIRS, NO_ANSWER = "reads_pairs", "no_answer_threshold"
 # What was learnt, where a file says it: the tasks of GLUE and its kin that compare two texts.
 _COMPARE = {"mnli", "snli", "mrpc", "qqp", "qnli", "rte", "wnli", "paws", "anli", "sick"}
 _COMPARED = ("entail", "contradict", "paraphrase", "duplicate")  # in names of their labels
@@ -51,7 +55,7 @@ _COMPARED = ("entail", "contradict", "paraphrase", "duplicate")  # in names of t
 
 
 def read_encoder(directory: ModelDirectory, task: str | None) -> Parts:
-    """Return the parts of a classifier or tagger if the directory has such a head and no other task is
+    """Return the parts of a model with a head if the directory has such a head and no other task is
     wanted, else those of an encoder.
     """
     kind = _kind(directory, task)
@@ -72,12 +76,16 @@ def read_encoder(directory: ModelDirectory, task: str | None) -> Parts:
     options: dict[str, Any] = {"encoder": _encoder_name(directory)}
     learnt: dict[str, Any] = {"published": published.to_dict()}
     width, further = published.layout.d_model, {}
-    cls: Any = NeuralTagger if kind == TAGS else NeuralClassifier
+    cls: Any = {TAGS: NeuralTagger, SPANS: NeuralAnswerer}.get(kind, NeuralClassifier)
     if kind == TAGS:
         learnt |= _tags(_labels(directory, shapes[tensor][0]))
         learnt["sizes"] = Sizes(1, width).to_dict()
         options |= {"crf": False, "work_in": "data"}
         further = pack_words([UNKNOWN])  # nothing says which words it has seen
+    elif kind == SPANS:
+        # None, unless the best span is likelier: as those that learnt from SQuAD 2 are used.
+        learnt["threshold"] = directory.real(NO_ANSWER, 0.0, 1.0, 0.5)
+        learnt["sizes"] = Sizes(tokenizer.vocab_size, width).to_dict()
     else:
         context = published.layout.context
         options |= {"pooling": "first", "head_layer": head.activation, "max_length": context}
@@ -247,6 +255,13 @@ def write_tagger(model: NeuralTagger, target: str | Path) -> None:
         )
     name, values = encoders.family_of(layout, model.tokenizer), _label_values(model.tags)
     _write(model, target, name, TAGS, values, dict(model.weights), layout.context)
+
+
+def write_answerer(model: NeuralAnswerer, target: str | Path) -> None:
+    """Write a directory for question answering in transformers."""
+    layout, values = _published(model).layout, {NO_ANSWER: model.threshold}
+    name = encoders.family_of(layout, model.tokenizer)
+    _write(model, target, name, SPANS, values, dict(model.weights), layout.context)
 
 
 def _published(model: SequenceModel) -> Published:

@@ -33,7 +33,9 @@ class Family(NamedTuple):
 
 
 _ENCODER = Family(
-    "heads:read_encoder", ("bert", "sentence-encoder", "classifier", "tagger"), ("pairs",)
+    "heads:read_encoder",
+    ("bert", "sentence-encoder", "classifier", "tagger", "answerer"),
+    ("pairs",),
 )
 FAMILIES = {  # by model_type of config.json
     "bart": Family("translators:read_bart", ("transformer",)),
@@ -46,6 +48,7 @@ FAMILIES = {  # by model_type of config.json
     ),
 }
 WRITERS = {  # by the name of a model: "module:function" of the model and a target
+    "answerer": "heads:write_answerer",
     "bert": "encoders:write_encoder",
     "classifier": "heads:write_classifier",
     "gpt": "gpt:write_gpt",
