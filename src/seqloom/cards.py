@@ -58,9 +58,7 @@ def read_results(directory: str | Path) -> dict[str, Any]:
         values = json.loads(directories.read_small_file(path).decode("utf-8"))
         return _checked(values)
     except (OSError, ValueError, RecursionError) as error:
-        raise ModelError(
-            f"{path}: damaged ({error}); remove it, and evaluate again"
-        ) from None
+        raise ModelError(f"{path}: damaged ({error}); remove it, and evaluate again") from None
 
 
 def _checked(values: Any) -> dict[str, Any]:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from seqloom.metrics.reference import Reference
     from seqloom.tasks.task import Task
 
+RATE = 0.01
 WIDTH = 100  # characters of a text that is shown
 MOST_WINDOWS = 100
 
@@ -63,7 +64,7 @@ Examples:
 @click.option(
     "--rate",
     type=click.FloatRange(0.0001, 0.5),
-    default=0.05,
+    default=RATE,
     show_default=True,
     help="How often it may fire although nothing differs.",
 )
@@ -129,7 +130,7 @@ def _reference(model: Any, path: str, given: str | None, reading: Config) -> Ref
 
     if given is not None:
         task = tasks.of(model)
-        return reference_of(model, task.read_valid(given, reading), Path(given).name)
+        return reference_of(model, task.read((given,), reading), Path(given).name)
     kept = read_results(path)["reference"] if Path(path).is_dir() else None
     if kept is None:
         raise ConfigError(

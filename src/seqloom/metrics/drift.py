@@ -91,7 +91,7 @@ class Drift:
 
 
 def compare(
-    reference: Reference, came: Sample, *, rate: float = 0.05, window: int = 0, seed: int = 0
+    reference: Reference, came: Sample, *, rate: float = 0.01, window: int = 0, seed: int = 0
 ) -> Drift:
     """Test whether texts differ from the reference, all together and in windows of so many."""
     if len(came) < LEAST:
