@@ -28,6 +28,7 @@ SUITES = {
     "softmax-speed": "softmax_speed.run",
     "gpt-speed": "gpt_speed.run",
     "decode-speed": "decode_speed.run",
+    "drift": "drift.run",
     "beam-speed": "beam_speed.run",
     "translate-speed": "translate_speed.run",
     "translate-training": "translate_training.run",
@@ -56,6 +57,7 @@ SUITES = {
     "serving": "serving.run",
 }
 LONG = (
+    "drift",
     "ptb-ladder",
     "wikitext-ladder",
     "characters",

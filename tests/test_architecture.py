@@ -31,6 +31,7 @@ LEVELS = {
     "decoding": 4,
     "metrics": 4,
     "storage": 4,
+    "cards": 4,
     "registry": 4,
     "data": 3,
     "text": 2,
@@ -525,24 +526,24 @@ def test_nothing_hides_the_standard_library(path):
 
 # ---- budgets: what the house may weigh. A commit that raises one of them says why.
 
-MAX_FILES = 440
+MAX_FILES = 441
 MAX_KILOTOKENS = {  # thousands of Python tokens of a folder; "" are the files of the package itself
-    "": 21,
+    "": 23,
     "charts": 29,
-    "cli": 27,
+    "cli": 30,
     "comparison": 33,
     "contracts": 36,
     "data": 61,
     "decoding": 17,
     "interop": 42,
     "kernels": 52,
-    "metrics": 27,
+    "metrics": 31,
     "models": 134,
     "nn": 36,
     "reference": 9,
     "runtime": 24,
     "serving": 19,
-    "tasks": 14,
+    "tasks": 15,
     "testing": 13,
     "text": 28,
     "training": 18,

@@ -3,8 +3,9 @@
     config.json         what it is: model name, options, tokenizers' settings, what it learnt, how
     the fit went model.safetensors   the arrays, memory-mapped on load tokenizer.*         the file
     of the tokenizer named text tokenizers/NAME/    the same of any other README.md           a
-    short card for people members/            models inside a model (a mixture) training.jsonl
-    of a network: the log of its training, and tensorboard/ where that was wanted
+    page for people members/            models inside a model (a mixture) results.json        what
+    `evaluate --card` found training.jsonl of a network: the log of its training, and tensorboard/
+    where that was wanted
 
 Nothing is pickled, so loading a stranger's model cannot run code. docs/format.md says it all.
 """
@@ -27,16 +28,16 @@ import numpy as np
 from seqloom import directories
 from seqloom._version import __version__
 from seqloom.arrays import read_arrays, write_arrays
+from seqloom.cards import CARD, RESULTS, card
 from seqloom.data.foreign import reader_of
 from seqloom.errors import ConfigError, MissingExtra, ModelError, SeqloomError, suggest
 from seqloom.registry import MODELS, is_known, is_registered, model_class
 from seqloom.text.tokenizer import Tokenizer
 
 FORMAT_VERSION = 2
-CONFIG, ARRAYS, CARD, MEMBERS, TOKENIZERS = (
+CONFIG, ARRAYS, MEMBERS, TOKENIZERS = (
     "config.json",
     "model.safetensors",
-    "README.md",
     "members",
     "tokenizers",
 )
@@ -51,6 +52,9 @@ NESTED = 30  # lists in lists of config.json
 _KEYS = {"seqloom_version": str, "task": str, "model": str, "config": dict}
 _KEYS_OF = {1: {"fit": dict}, 2: {"learnt": dict, "tokenizers": dict}}
 _TOKENIZER_NAME = re.compile("[0-9A-Za-z_-]{1,50}")
+_LEFT_BEHIND = re.compile(  # by a process that was killed while it wrote a result
+    rf"\.({re.escape(CARD)}|{re.escape(RESULTS)})\.\d+-\d+\.partial"
+)
 _SURROGATES = re.compile("[\ud800-\udfff]")  # UTF-8 has none, so no model was saved with one
 _DAMAGE = (
     LookupError,
@@ -117,7 +121,8 @@ def write_model(model: Any, directory: Path) -> None:
         json.dumps(config, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
     )
     options = model.config.effective_options(trained="train" in model.fit_info)
-    (directory / CARD).write_text(card(config | {"config": options}), encoding="utf-8")
+    page = card(config | {"config": options}, directory, [])
+    (directory / CARD).write_text(page, encoding="utf-8")
 
 
 def _check_readable(model: Any) -> None:
@@ -382,13 +387,18 @@ def _replaceable(target: Path) -> bool:
     """
     if not target.is_dir():
         return False
-    names = {p.name for p in target.iterdir() if not p.name.startswith("tokenizer.")}
+    names = {
+        p.name
+        for p in target.iterdir()
+        if not p.name.startswith("tokenizer.") and not _LEFT_BEHIND.fullmatch(p.name)
+    }
     with contextlib.suppress(ModelError):
         read_config(target)
         return names <= {
             CONFIG,
             ARRAYS,
             CARD,
+            RESULTS,
             MEMBERS,
             TOKENIZERS,
             TRAINING_LOG,
@@ -397,22 +407,3 @@ def _replaceable(target: Path) -> bool:
             ".DS_Store",
         }
     return not any(target.iterdir())
-
-
-def card(config: dict[str, Any]) -> str:
-    """Write a page for people who find the directory."""
-    plain = {
-        key: value
-        for key, value in (config["learnt"] | config["fit"]).items()
-        if not isinstance(value, (dict, list)) and "\n" not in str(value)
-    }  # a chat template is no row of a table
-    fit = "\n".join(f"| {key} | {value} |" for key, value in plain.items())
-    options = "\n".join(
-        f"| {key} | {value} |" for key, value in config["config"].items() if value is not None
-    )
-    return (
-        f"# {config['model']} {config['task']}\n\n"
-        f'Made by seqloom {config["seqloom_version"]}. Load it with `seqloom.load("this directory")`, '
-        "look at it with `seqloom info`.\n\n"
-        f"| option | value |\n|---|---|\n{options}\n\n| fitted | |\n|---|---|\n{fit}\n"
-    )

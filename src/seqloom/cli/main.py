@@ -35,7 +35,8 @@ LAST = {
     "data": "Known datasets, and what a text is like.",
     "convert": "ARPA, word vectors, published weights to a model and back.",
     "serve": "Answer requests over HTTP with saved models.",
-    "models": "List the models that can be fitted.",
+    "drift": "How far what comes in is from what a model was evaluated on.",
+    "models": "List the models that can be fitted, or your saved ones.",
     "info": "What a saved model is and how it was made.",
 }
 

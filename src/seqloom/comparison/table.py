@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from seqloom.comparison.bench import UNKNOWN
 from seqloom.comparison.ladder import Ladder
@@ -50,7 +50,7 @@ def seconds(s: float | None) -> str:
 class Column(NamedTuple):
     heading: str
     weight: int  # how much it matters: where there is no room, the least goes first
-    cell: Callable[[RungResult], str]
+    cell: Callable[[Any], str]
     left: bool = False  # aligned
 
 
@@ -102,7 +102,7 @@ def columns(ladder: Ladder, c: Comparison | None = None) -> list[Column]:
 
 
 def chosen(
-    every: Sequence[Column], rows: Sequence[RungResult], width: int | None, gap: int = 2
+    every: Sequence[Column], rows: Sequence[Any], width: int | None, gap: int = 2
 ) -> list[Column]:
     """Choose the columns that fit into `width` characters; the least important are left out, none
     is squeezed.
@@ -120,13 +120,12 @@ def chosen(
     return [c for c in every if c.heading in names]
 
 
-def lines(shown: Sequence[Column], rows: Sequence[RungResult | Skipped]) -> list[str]:
+def lines(shown: Sequence[Column], rows: Sequence[Any]) -> list[str]:
     """Return the table as text: a heading, a rule and a line per row; of a skipped rung only that
     it was skipped.
     """
     cells = [
-        [c.cell(r) for c in shown] if isinstance(r, RungResult) else [r.name, "skipped"]
-        for r in rows
+        [r.name, "skipped"] if isinstance(r, Skipped) else [c.cell(r) for c in shown] for r in rows
     ]
     widths = [
         max(len(c.heading), *(len(row[i]) for row in cells if len(row) == len(shown)), 0)

@@ -227,6 +227,31 @@ def paired_sums(
     return Paired(difference, low, high, float((np.count_nonzero(far) + 1) / (samples + 1)))
 
 
+def unpaired(
+    a: np.ndarray,
+    b: np.ndarray,
+    *,
+    level: float = 0.95,
+    samples: int = 1000,
+    seed: int = 0,
+) -> tuple[float, float, float, float]:
+    """Return the ratios of sums of two sets of segments that are not the same, (n, 2) each, and the
+    confidence interval of the first less the second; each set is resampled by itself.
+
+    >>> unpaired(np.array([[1.0, 1.0], [3.0, 1.0]]), np.array([[1.0, 1.0], [1.0, 1.0]]))
+    (2.0, 1.0, 0.0, 2.0)
+    """
+    _check_options(level, samples)
+    rng = np.random.default_rng(seed)
+
+    def ratios(rows: np.ndarray) -> np.ndarray:
+        sums = _in_chunks(lambda count: _resampled(rng, count, rows), samples, len(rows))
+        return sums[:, 0] / np.where(sums[:, 1] > 0, sums[:, 1], 1.0)
+
+    low, high = _middle(ratios(a) - ratios(b), level)
+    return ratio(a), ratio(b), low, high
+
+
 def _resampled(rng: np.random.Generator, count: int, rows: np.ndarray) -> np.ndarray:
     """Return sums of as many rows, drawn with replacement: (count, m)."""
     n = len(rows)

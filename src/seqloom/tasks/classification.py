@@ -273,6 +273,23 @@ class Classification(Task):
             {"label": None, **unknown, **fields},
         )
 
+    def examples(self, data: Labelled) -> list[Any]:
+        if data.examples and not isinstance(data.examples[0], (str, tuple)):
+            return super().examples(data)
+        return data.examples
+
+    def observe(self, model: Classifier, texts: list[Any]) -> tuple[dict[str, Any], list[Any]]:
+        import numpy as np
+
+        probs = np.asarray(model.predict_proba(texts))
+        labels = [label if isinstance(label, list) else [label] for label in model.labels_of(probs)]
+        sure = np.maximum(probs, 1 - probs).mean(axis=1) if model.multi_label else probs.max(axis=1)
+        columns = {"confidence": np.stack([sure, np.ones(len(texts))], axis=1)}
+        return columns | super().observe(model, texts)[0], labels
+
+    def use(self, model: Classifier) -> Any:
+        return model.predict
+
     def heading(self, model: Classifier, options: Classifying) -> str | None:
         return _headings(model) if options.proba else None
 

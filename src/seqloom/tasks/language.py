@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
 BATCH = 10_000  # texts that are scored together
 MAX_CHARACTERS = 1 << 22  # of their characters
+MOST_NATS = (
+    50.0  # that a token counts when texts are compared: one of probability zero hides nothing
+)
 
 
 def text_scores(model: LanguageModel, scored: Iterator[tuple[str, float]]) -> Iterator[Outcome]:
@@ -261,6 +264,27 @@ class LanguageModeling(Task):
         if tokens:
             return token_scores(model, units(corpus, model.unit))
         return text_scores(model, _scores(model, corpus))
+
+    def examples(self, data: Corpus) -> list[str]:
+        return [line for line in data.lines() if line.strip()]
+
+    def observe(
+        self, model: LanguageModel, texts: list[str]
+    ) -> tuple[dict[str, Any], list[Any] | None]:
+        import numpy as np
+
+        scores = [np.maximum(one, -MOST_NATS) for one in model.token_scores(texts)]
+        nats = np.array([-one.sum() for one in scores])
+        if model.tokenizer.lossless:
+            n_bytes = [len(text.encode("utf-8", "surrogatepass")) + 1.0 for text in texts]
+            costs = {"bits per byte": np.stack([nats / math.log(2), np.array(n_bytes)], axis=1)}
+        else:
+            n_tokens = np.array([float(len(one)) for one in scores])
+            costs = {"nats per token": np.stack([nats, n_tokens], axis=1)}
+        return costs | super().observe(model, texts)[0], None
+
+    def use(self, model: LanguageModel) -> Any:
+        return model.score
 
     foreign_forms: ClassVar[tuple[str, ...]] = ("arpa", "gguf")
 

@@ -125,6 +125,9 @@ class MaskedModeling(Task):
                         {"unit": number, "token": name, "log_prob": log_prob},
                     )
 
+    def examples(self, data: Any) -> list[str]:
+        return [line for line in data.lines() if line.strip()]
+
     def converted(self, model: Any) -> Outcome:
         head = "" if model.config.head else ", without the layer that guesses hidden tokens"
         return Outcome(

@@ -136,6 +136,23 @@ class Tagging(Task):
         kept = zip(keep, (" ".join(str(value).split()) for value in row.kept))
         return "".join(f"# {name} = {value}\n" for name, value in kept) + text
 
+    def examples(self, data: Tagged) -> list[list[str]]:
+        return data.sentences
+
+    def observe(self, model: Tagger, texts: list[Any]) -> tuple[dict[str, Any], list[Any]]:
+        import numpy as np
+
+        sentences = [text.split() if isinstance(text, str) else list(text) for text in texts]
+        counts = [
+            (float(sum(not model.knows(word) for word in words)), float(len(words)))
+            for words in sentences
+        ]
+        tags = [sorted(set(tags) - {"O"}) for tags in model.predict(sentences)]
+        return {"unknown words": np.array(counts).reshape(-1, 2)}, tags
+
+    def use(self, model: Tagger) -> Any:
+        return model.predict
+
     def feed(
         self, model: Any, stream: Any, line: str, number: int, options: TaggingOptions
     ) -> Iterator[Outcome]:

@@ -287,6 +287,24 @@ class Task(ABC):
         """Yield what `score` answers, for each unit of its input or, if asked, for each token."""
         raise NotImplementedError
 
+    # ---- watching what comes in
+
+    def examples(self, data: Any) -> list[Any]:
+        """Return what a model reads of its data, one by one, as requests hold it."""
+        raise ConfigError(
+            f"drift compares texts; {self.phrase} reads something else: look at its errors by evaluate"
+        )
+
+    def observe(self, model: Any, texts: list[Any]) -> tuple[dict[str, Any], list[Any] | None]:
+        """Return what a model makes of texts: part and whole of each by name, (n, 2), and its answers
+        as lists of labels, where it answers so.
+        """
+        return unknown_words(model, [in_words(text) for text in texts]), None
+
+    def use(self, model: Any) -> Callable[[Any], Any] | None:
+        """Return what is called with an example or a list of them, to be timed; None: nothing is."""
+        return None
+
     # ---- files of other programs
 
     file_forms: ClassVar[tuple[str, ...]] = ()  # that `convert --form` may name
@@ -314,6 +332,23 @@ class Task(ABC):
     def converted(self, model: Any) -> Outcome:
         """Say in a few words what was converted."""
         return Outcome(model.summary(), {"model": model.name})
+
+
+def in_words(example: Any) -> str:
+    """Return an example as one text: both of a pair, or the words of a sentence."""
+    return example if isinstance(example, str) else " ".join(map(str, example))
+
+
+def unknown_words(model: Any, texts: list[str]) -> dict[str, Any]:
+    """Count the tokens of each text that the tokenizer of a model does not know, if it may lack some."""
+    import numpy as np
+
+    tokenizer = next(iter(model.tokenizers.values()), None)
+    if tokenizer is None or not tokenizer.has_oov:
+        return {}
+    ids = [tokenizer.encode(text) for text in texts]
+    counts = [(float(np.count_nonzero(one == tokenizer.unk_id)), float(len(one))) for one in ids]
+    return {"unknown words": np.array(counts).reshape(-1, 2)}
 
 
 def check_chart(path: str | None) -> None:

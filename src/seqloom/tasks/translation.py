@@ -208,6 +208,12 @@ class Translating(Task):
                 text = "\t".join([f"{scores.sum():.6f}", *shown.values(), target])
                 yield Outcome(text, {"score": float(scores.sum()), **shown, "target": target})
 
+    def examples(self, data: Parallel) -> list[Any]:
+        return super().examples(data) if data.numeric else data.source_texts
+
+    def use(self, model: Translator) -> Any:
+        return model.translate
+
     # ---- files of other programs
 
     foreign_forms: ClassVar[tuple[str, ...]] = ("g2p",)

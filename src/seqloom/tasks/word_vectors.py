@@ -60,6 +60,9 @@ class VectorsTask(Task):
 
     read = staticmethod(read_text)
 
+    def examples(self, data: Any) -> list[str]:
+        return [line for line in data.lines() if line.strip()]
+
     def evaluate(
         self,
         model: Any,
