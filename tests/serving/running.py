@@ -16,8 +16,7 @@ import pytest
 pytest.importorskip("uvicorn")
 pytest.importorskip("starlette")
 
-from seqloom.serving.configs import ServeConfig
-from seqloom.serving.server import Server, address, listen, make_server
+from seqloom.serving.server import Serving, serve
 from tests.saved import NEWEST
 
 SAVED = {path.name: str(path) for path in NEWEST.iterdir() if path.is_dir()}
@@ -48,9 +47,9 @@ class Answer(NamedTuple):
 class Running:
     """A server, as its clients see it; `models` are what it loaded."""
 
-    def __init__(self, server: Server, address: str) -> None:
-        self.server, self.address = server, address
-        self.models = {served.name: served.model for served in server.service.catalogue}
+    def __init__(self, server: Serving) -> None:
+        self.address, self.catalogue = server.address, server.catalogue
+        self.models = {served.name: served.model for served in server.catalogue}
 
     def ask(
         self,
@@ -60,7 +59,7 @@ class Running:
         headers: dict[str, str] | None = None,
     ) -> Answer:
         """Send one request; a body that is not bytes is sent as JSON."""
-        connection = http.client.HTTPConnection(self.address.partition("://")[2], timeout=30)
+        connection = http.client.HTTPConnection(self.address.partition("://")[2], timeout=300)
         with contextlib.closing(connection):
             if body is not None and not isinstance(body, bytes):
                 body = json.dumps(body).encode()
@@ -102,16 +101,5 @@ class Running:
 @contextlib.contextmanager
 def running(*models: str | Path, **options: Any) -> Iterator[Running]:
     """Serve models while a test runs."""
-    config = ServeConfig(**{"port": 0, "access_log": False, **options})
-    bound = listen(config)
-    with contextlib.closing(bound):
-        server = make_server([str(one) for one in models], config)
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
-        thread.start()
-        try:
-            yield Running(server, address(bound))
-        finally:
-            server.should_exit = True
-            thread.join(30)
-            server.service.catalogue.close()
-            assert not thread.is_alive()
+    with serve(list(models), **options) as server:
+        yield Running(server)

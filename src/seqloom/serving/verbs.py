@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import time
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -134,7 +135,9 @@ async def tokenize(exchange: Exchange) -> Any:
     if text in marks:
         ids = [marks[text]]
     else:
-        ids = (await exchange.until(exchange.service.in_thread(tokenizer.encode, text))).tolist()
+        by_line = getattr(served.model, "unit", None) == "line"  # as a prompt is read
+        encode = partial(tokenizer.encode, text, newline_ends=by_line)
+        ids = (await exchange.until(exchange.service.in_thread(encode))).tolist()
     limit = None if served.engine is None else served.engine.prompts.limit
     return {"tokens": ids, "count": len(ids), "max_model_len": limit}
 
