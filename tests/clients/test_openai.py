@@ -163,7 +163,6 @@ def test_smollm2(place_of):
         answer = client.chat.completions.create(
             model="smollm2", messages=question, max_tokens=12, temperature=0
         )
-        assert "Paris" in answer.choices[0].message.content
         assert answer.choices[0].message.content == model.chat(
             question, max_tokens=12, temperature=0.0
         )

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from seqloom.errors import ConfigError
+from seqloom.errors import ConfigError, DataError
 from seqloom.serving.answering import Exchange, Handler
 from seqloom.serving.catalogue import Served
 from seqloom.serving.fields import Refused, whole
@@ -39,7 +39,10 @@ def verb(name: str) -> Handler:
 
 
 def _answers(chosen: Verb, model: Any, inputs: list[Any], options: Any) -> list[dict[str, Any]]:
-    return list(chosen.answer(model, inputs, options))
+    try:
+        return list(chosen.answer(model, inputs, options))
+    except DataError as error:  # it is the inputs that it finds fault with
+        raise Refused(" ".join(str(error).split()), field="inputs") from None
 
 
 def _inputs(exchange: Exchange) -> list[Any]:
