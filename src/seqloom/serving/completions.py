@@ -10,7 +10,7 @@ import asyncio
 import math
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -264,9 +264,10 @@ class Writer:
                 headers={"retry-after": "1"},
             ) from None
 
-    def _changed(self) -> Awaitable[Any]:
+    async def _changed(self) -> None:
+        # cleared after the wait, never before: what happened while an event was sent counts
+        await self._wake.wait()
         self._wake.clear()
-        return self._wake.wait()
 
     def _count(self, requests: list[Request]) -> None:
         exchange, measures, model = self.exchange, self.exchange.service.measures, self.served.name

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import base64
 import time
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from seqloom.errors import ConfigError
+from seqloom.errors import ConfigError, DataError
 from seqloom.serving.answering import Exchange, Handler
 from seqloom.serving.catalogue import Served
 from seqloom.serving.fields import Refused, whole
@@ -38,7 +39,10 @@ def verb(name: str) -> Handler:
 
 
 def _answers(chosen: Verb, model: Any, inputs: list[Any], options: Any) -> list[dict[str, Any]]:
-    return list(chosen.answer(model, inputs, options))
+    try:
+        return list(chosen.answer(model, inputs, options))
+    except DataError as error:  # it is the inputs that it finds fault with
+        raise Refused(" ".join(str(error).split()), field="inputs") from None
 
 
 def _inputs(exchange: Exchange) -> list[Any]:
@@ -134,7 +138,9 @@ async def tokenize(exchange: Exchange) -> Any:
     if text in marks:
         ids = [marks[text]]
     else:
-        ids = (await exchange.until(exchange.service.in_thread(tokenizer.encode, text))).tolist()
+        by_line = getattr(served.model, "unit", None) == "line"  # as a prompt is read
+        encode = partial(tokenizer.encode, text, newline_ends=by_line)
+        ids = (await exchange.until(exchange.service.in_thread(encode))).tolist()
     limit = None if served.engine is None else served.engine.prompts.limit
     return {"tokens": ids, "count": len(ids), "max_model_len": limit}
 

@@ -1,0 +1,121 @@
+"""`echo` with `logprobs`, as lm-eval reads it: the first token has none, the others have those of
+`token_scores`; offsets, the likeliest tokens, and numbers that JSON has not.
+"""
+
+import math
+
+import numpy as np
+import pytest
+
+from seqloom import NGram
+from tests.serving.running import SAVED, running
+from tests.serving.test_texts import FAMILIES
+
+TEXT = "the cat sat on the"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    place = tmp_path_factory.mktemp("counts") / "mle"
+    NGram(order=2, smoothing="maximum-likelihood", tokenizer="whitespace").fit(
+        "a b a b\nb a\n"
+    ).save(place)
+    with running(*(SAVED[name] for name in FAMILIES), place) as server:
+        yield server
+
+
+def echoed(server, name, prompt, **fields):
+    fields = {"max_tokens": 0, "logprobs": 1, "echo": True, **fields}
+    answer = server.post("/v1/completions", model=name, prompt=prompt, **fields)
+    assert answer.status == 200, answer.body
+    return answer.values["choices"][0]
+
+
+def by_steps(model, ids):
+    """Log-probabilities of all tokens at each place (T, V), one step after another."""
+    stepper = model.generator().whole
+    state, log_probs = stepper.start(1)
+    rows = []
+    for token in ids:
+        rows.append(log_probs[0])
+        state, log_probs = stepper.step(state, np.array([token]))
+    return np.array(rows)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_scores_of_a_prompt(server, name):
+    model = server.models[name]
+    text = TEXT if model.tokenizer.kind != "byte" else "the"
+    ids = model.tokenizer.encode(text).tolist()
+    expected, rows = model.token_scores(text)[: len(ids)], by_steps(model, ids)
+    eos = model.tokenizer.eos_id
+    for prompt, first in ((text, 1), (ids, 1), ([eos, *ids], 0)):
+        choice = echoed(server, name, prompt)
+        scores = choice["logprobs"]
+        assert scores["token_logprobs"][0] is None
+        assert scores["top_logprobs"][0] is None
+        found = scores["token_logprobs"][1:]
+        np.testing.assert_allclose(found, expected[first:], atol=1e-4)
+        tops = [list(top.values()) for top in scores["top_logprobs"][1:]]
+        np.testing.assert_allclose(tops, rows[first:].max(1)[:, None], atol=1e-4)
+        greedy = [bool(row[token] == row.max()) for token, row in zip(ids, rows)][first:]
+        # the very float, as lm-eval compares them
+        assert [score == top[0] for score, top in zip(found, tops)] == greedy
+        assert choice["finish_reason"] == "length"
+    with_text = echoed(server, name, [eos, *ids], max_tokens=3, temperature=0)
+    assert len(with_text["logprobs"]["tokens"]) in range(len(ids) + 2, len(ids) + 5)
+    assert with_text["logprobs"]["token_logprobs"][: len(ids) + 1] == scores["token_logprobs"]
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_scores_are_the_same_in_company(server, name):
+    fields = {"model": name, "prompt": "the cat", "max_tokens": 4, "seed": 1, "temperature": 0.9}
+    fields |= {"logprobs": 3, "echo": True}
+    alone = server.post("/v1/completions", **fields).values["choices"][0]["logprobs"]
+    many = server.post("/v1/completions", **fields | {"prompt": ["the cat", "the", "on the"] * 5})
+    choices = many.values["choices"]
+    assert [choice["logprobs"] for choice in choices[::3]] == [alone] * 5
+    streamed = server.post("/v1/completions", **fields, stream=True).events
+    parts = [event["choices"][0]["logprobs"] for event in streamed]
+    assert {key: [one for part in parts for one in part[key]] for key in alone} == alone
+
+
+@pytest.mark.parametrize("name", ["ngram", "hmm", "lstm", "gpt"])
+def test_offsets_count_the_characters_before(server, name):
+    choice = echoed(server, name, "the cat", max_tokens=3, seed=2)
+    scores = choice["logprobs"]
+    lengths = np.cumsum([0, *map(len, scores["tokens"])])
+    assert scores["text_offset"] == lengths[:-1].tolist()
+    for offset, token in zip(scores["text_offset"], scores["tokens"]):
+        if token not in ("</s>", "\n"):
+            assert choice["text"][offset:].startswith(token)
+
+
+def test_lines_begin_anew(server):
+    """A model of lines scores each as the beginning of a sequence, in ids as in text."""
+    for name in ("ngram", "hmm", "mixture"):
+        model = server.models[name]
+        text = "the cat\nthe dog sat"
+        ids = model.tokenizer.encode(text, newline_ends=True).tolist()
+        expected = model.token_scores(text)[:-1]
+        for prompt in (text, ids):
+            found = echoed(server, name, prompt)["logprobs"]["token_logprobs"]
+            np.testing.assert_allclose(found[1:], expected[1:], atol=1e-4)
+
+
+def test_what_cannot_be_is_a_number_there_and_null_here(server):
+    scores = echoed(server, "mle", "b b a")["logprobs"]
+    assert scores["token_logprobs"][1] == -9999.0
+    assert math.isfinite(scores["token_logprobs"][2])
+    result = server.post("/score", model="mle", inputs=["b b a", "a b"], tokens=True).values
+    impossible, fine = result["results"]
+    assert impossible["score"] is None
+    assert [token["log_prob"] for token in impossible["tokens"]][1] is None
+    assert fine["score"] == pytest.approx(server.models["mle"].score("a b"))
+    top = echoed(server, "mle", "b b a", logprobs=4)["logprobs"]["top_logprobs"][1]
+    assert -9999.0 in top.values()
+
+
+def test_a_prompt_without_tokens(server):
+    for prompt in ("", [[]]):
+        assert echoed(server, "lstm", prompt)["logprobs"]["tokens"] == []
