@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
+import json
 import signal
 import socket
 import sys
@@ -16,16 +18,19 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from seqloom.errors import ConfigError
-from seqloom.serving.answering import Service
+from seqloom.errors import ConfigError, shortened
+from seqloom.serving.answering import Service, complain
 from seqloom.serving.app import make_app
 from seqloom.serving.catalogue import Catalogue
 from seqloom.serving.configs import ServeConfig
+from seqloom.serving.fields import Refused
 
 NOTICE = 0.5  # seconds in which /ready is 503 before connections are refused
+LAST_SECONDS = 2.0  # after the time to drain: for the last chunks of streams
 KEEP_ALIVE = 75  # seconds that a connection may be idle between requests
 
 
@@ -36,6 +41,7 @@ def guarded(config: ServeConfig) -> type[H11Protocol]:
 
     class Guarded(H11Protocol):
         _alarm: asyncio.TimerHandle | None = None
+        _idle = False  # between two requests
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
@@ -45,14 +51,37 @@ def guarded(config: ServeConfig) -> type[H11Protocol]:
             self._arm(config.request_timeout)
 
         def data_received(self, data: bytes) -> None:
+            if self._idle:
+                self._idle = False
+                self._arm(config.request_timeout)
             super().data_received(data)
-            cycle = self.cycle
-            if cycle is not None and not cycle.more_body and not cycle.response_complete:
+            if self._has_whole_request():
                 self._disarm()
 
         def on_response_complete(self) -> None:
-            super().on_response_complete()
-            self._arm(KEEP_ALIVE)
+            super().on_response_complete()  # which may begin with the next request at once
+            if self._has_whole_request():
+                self._disarm()
+                return
+            self._idle = self.conn.their_state is h11.IDLE and not self.conn.trailing_data[0]
+            self._arm(KEEP_ALIVE if self._idle else config.request_timeout)
+
+        def _has_whole_request(self) -> bool:
+            cycle = self.cycle
+            return cycle is not None and not cycle.more_body and not cycle.response_complete
+
+        def send_400_response(self, msg: str) -> None:
+            body = json.dumps(Refused("the request is no HTTP, or its head is too long").body())
+            headers = {"content-type": "application/json", "content-length": str(len(body))}
+            pairs = [*headers.items(), ("connection", "close")]
+            with contextlib.suppress(h11.LocalProtocolError):  # an answer is on its way already
+                for event in (
+                    h11.Response(status_code=400, headers=pairs, reason=b"Bad Request"),
+                    h11.Data(data=body.encode()),
+                    h11.EndOfMessage(),
+                ):
+                    self.transport.write(self.conn.send(event))
+            self.transport.close()
 
         def connection_lost(self, exc: Exception | None) -> None:
             self._disarm()
@@ -96,19 +125,33 @@ class Server(uvicorn.Server):
     def drain(self) -> None:
         """Begin to end; a second call ends at once."""
         if self.service.draining:
-            self.should_exit = self.force_exit = True
+            self._cut()
             return
         self.service.draining = True
         loop = asyncio.get_running_loop()
         loop.call_later(NOTICE, setattr, self, "should_exit", True)
-        loop.call_later(self.service.config.drain, self._end_texts)
+        loop.call_later(self.service.config.drain, self._end)
 
-    def _end_texts(self) -> None:
-        for served in self.service.catalogue:
-            if served.engine is not None:
-                served.engine.end_all()
-        # whatever does not end by that is cut off
-        asyncio.get_running_loop().call_later(2.0, setattr, self, "force_exit", True)
+    def _end(self) -> None:
+        self.service.end_all()
+        asyncio.get_running_loop().call_later(LAST_SECONDS, self._cut)
+
+    def _cut(self) -> None:
+        """Stop at once, whoever still waits."""
+        self.should_exit = self.force_exit = True
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()  # a server whose connections are open does not close
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen; what goes wrong beside requests is one line."""
+        asyncio.get_running_loop().set_exception_handler(_report)
+        await super().startup(sockets)
+
+
+def _report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Say what went wrong outside of any request, such as no more files for connections."""
+    what, error = context.get("message", "an error"), context.get("exception")
+    complain({"error": what if error is None else f"{what}: {shortened(str(error))}"})
 
 
 def listen(config: ServeConfig) -> socket.socket:
@@ -130,33 +173,59 @@ def listen(config: ServeConfig) -> socket.socket:
     return bound
 
 
+def _allow_files(connections: int) -> None:
+    """Raise the limit of open files to what connections need, as far as the system lets us."""
+    try:
+        import resource
+    except ImportError:  # not on this system
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = connections + 256
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, most), hard))
+
+
+def make_server(models: Sequence[str], config: ServeConfig) -> Server:
+    """Load models; return the server that answers for them."""
+    service = Service(Catalogue(models, config), config)
+    gc.freeze()  # models are here to stay
+    gc.set_threshold(50_000, 20, 20)  # a body with many small lists would be looked through often
+    settings = uvicorn.Config(
+        make_app(service),
+        http=guarded(config),
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        log_level="critical",
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=KEEP_ALIVE,
+        h11_max_incomplete_event_size=1 << 16,
+    )
+    return Server(settings, service)
+
+
+def address(bound: socket.socket) -> str:
+    """Return where a bound socket is reached."""
+    host, port = bound.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
 def serve(
     models: Sequence[str], config: ServeConfig, started: Callable[[str, Catalogue], None]
 ) -> None:
     """Serve models until a signal comes; `started` is called with the address once requests are
     taken.
     """
+    _allow_files(config.max_connections)
     bound = listen(config)  # before models are loaded, which may take long
     try:
-        catalogue = Catalogue(models, config)
-        service = Service(catalogue, config)
-        settings = uvicorn.Config(
-            make_app(service),
-            http=guarded(config),
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            log_level="critical",
-            access_log=False,
-            server_header=False,
-            timeout_keep_alive=KEEP_ALIVE,
-            h11_max_incomplete_event_size=1 << 16,
-        )
-        server = Server(settings, service)
-        name = f"[{config.host}]" if ":" in config.host else config.host
-        started(f"http://{name}:{bound.getsockname()[1]}", catalogue)
+        server = make_server(models, config)
+        started(address(bound), server.service.catalogue)
         server.run(sockets=[bound])
-        catalogue.close()
+        server.service.catalogue.close()
         sys.stderr.flush()
     finally:
         bound.close()
