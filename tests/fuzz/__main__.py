@@ -14,7 +14,14 @@ import sys
 from importlib import import_module
 
 # attack: how many attempts by default; each is a module here with `run(count, seed) -> Counts`
-ATTACKS = {"damage": 2000, "published": 1000, "kills": 200, "files": 2000, "options": 2000}
+ATTACKS = {
+    "damage": 2000,
+    "published": 1000,
+    "kills": 200,
+    "files": 2000,
+    "options": 2000,
+    "requests": 2000,
+}
 
 
 def main() -> int:

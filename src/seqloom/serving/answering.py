@@ -8,22 +8,24 @@ a stream then, but lets a plain request run to its end.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hmac
 import json
 import sys
 import time
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from seqloom.errors import MissingExtra, ModelError, SeqloomError, lacks_memory, shortened
+from seqloom.errors import MissingExtra, ModelError, SeqloomError, lacks_memory, quoted, shortened
 from seqloom.serving.catalogue import Catalogue
 from seqloom.serving.configs import ServeConfig
 from seqloom.serving.fields import Fields, Refused, parse
 from seqloom.serving.measures import Measures
+from seqloom.serving.workers import Workers
 
 T = TypeVar("T")
 UNREAD_SECONDS = 60.0  # that a client may leave its answer unread
+MOST_BODIES = 32  # of the largest size, that are held at a time
 CLIENT_LEFT = 499  # nginx's word for it, in logs; nobody receives it
 
 
@@ -39,12 +41,26 @@ class Service:
         self.in_flight = 0
         self.draining = False
         # two, so that a short request need not wait for a long one
-        self.pool = ThreadPoolExecutor(2, thread_name_prefix="answering")
+        self.workers = Workers(2)
+        self.held_bytes = 0  # of bodies whose requests are not answered yet
         self._log = None if config.log is None else open(config.log, "a", encoding="utf-8")  # noqa: SIM115
 
     async def in_thread(self, function: Callable[..., T], *arguments: Any) -> T:
-        """Run what takes long beside the event loop."""
-        return await asyncio.get_running_loop().run_in_executor(self.pool, function, *arguments)
+        """Run what takes long beside the event loop; it is given up when it takes too long, or when
+        nobody waits for it any more.
+        """
+        waiting = self.workers.n_jobs
+        if waiting >= self.config.queue:
+            raise Refused.busy(f"{waiting:,} requests wait already; try again later")
+        work = self.workers.run(function, *arguments)
+        return await asyncio.wait_for(work, self.config.timeout)
+
+    def end_all(self) -> None:
+        """End all that runs: texts as they are, other work with an error."""
+        for served in self.catalogue:
+            if served.engine is not None:
+                served.engine.end_all()
+        self.workers.end_all(shutting_down())
 
     def log(self, exchange: Exchange, seconds: float) -> None:
         """Write the lines of a request that has ended."""
@@ -59,13 +75,30 @@ class Service:
             "generated_tokens": exchange.generated_tokens,
         }
         if self.config.access_log and exchange.route not in ("/health", "/ready", "/metrics"):
-            sys.stderr.write(json.dumps(record) + "\n")
-            sys.stderr.flush()
+            complain(record)
         if self._log is not None and exchange.texts:
             record |= {"texts": exchange.texts}
             record |= {"labels": exchange.labels} if exchange.labels else {}
-            self._log.write(json.dumps(record, ensure_ascii=False) + "\n")
-            self._log.flush()
+            line = json.dumps(record, ensure_ascii=False).encode("utf-8", "replace").decode()
+            try:
+                self._log.write(line + "\n")
+                self._log.flush()
+            except (OSError, ValueError) as error:  # such as a full disk: answers are worth more
+                reason = getattr(error, "strerror", None) or str(error)
+                complain({"error": f"{self.config.log} is no longer written: {reason}"})
+                self._log = None
+
+
+def complain(record: dict[str, Any]) -> None:
+    """Write a line for whoever watches, if somebody does."""
+    with contextlib.suppress(OSError, ValueError):
+        sys.stderr.write(json.dumps(record) + "\n")
+        sys.stderr.flush()
+
+
+def shutting_down() -> Refused:
+    """Return how requests are refused while the server drains."""
+    return Refused("the server is shutting down", status=503, headers={"retry-after": "5"})
 
 
 class Exchange:
@@ -82,6 +115,7 @@ class Exchange:
         self.texts: list[str] = []  # of the request, for the log
         self.labels: list[Any] = []  # of the answer, likewise
         self._left: asyncio.Task[None] | None = None
+        self._size = 0
 
     def header(self, name: str) -> str:
         """Return a header of the request; empty if there is none."""
@@ -96,20 +130,25 @@ class Exchange:
         if declared.isdecimal() and int(declared) > most:
             raise _too_large(most)
         parts: list[bytes] = []
-        size = 0
         more = True
         while more:
             message = await self._receive()
             if message["type"] == "http.disconnect":
                 raise ClientLeft
             parts.append(message.get("body", b""))
-            size += len(parts[-1])
-            if size > most:
+            self._size += len(parts[-1])
+            self.service.held_bytes += len(parts[-1])
+            if self._size > most:
                 raise _too_large(most)
+            if self.service.held_bytes > MOST_BODIES * most:
+                raise Refused.busy("too many large requests at a time; try again later")
             more = message.get("more_body", False)
         body = b"".join(parts)
         # a large body takes long to parse
-        self.fields = await self.service.in_thread(parse, body) if size > 1 << 16 else parse(body)
+        if self._size > 1 << 16:
+            self.fields = await self.until(self.service.in_thread(parse, body))
+        else:
+            self.fields = parse(body)
 
     async def until(self, work: Awaitable[T]) -> T:
         """Wait for work; raise ClientLeft as soon as the client has left."""
@@ -161,6 +200,7 @@ class Exchange:
 
     def close(self) -> None:
         """Stop waiting for the client to leave."""
+        self.service.held_bytes -= self._size
         if self._left is not None:
             self._left.cancel()
 
@@ -215,7 +255,7 @@ class Endpoint:
                 if isinstance(error, asyncio.CancelledError):
                     raise
                 text = f"unexpected {type(error).__name__}: {shortened(str(error))}"
-                sys.stderr.write(json.dumps({"error": text, "route": self.route}) + "\n")
+                complain({"error": text, "route": self.route})
                 await self._refuse(exchange, Refused(text, status=500))
         except ClientLeft:
             exchange.status = CLIENT_LEFT
@@ -235,7 +275,8 @@ class Endpoint:
         origin = exchange.header("origin")
         if origin and origin not in config.allow_origin and not _same_host(origin, exchange):
             raise Refused(
-                f"requests from pages of {origin} are not allowed here (--allow-origin)", status=403
+                f"pages of {quoted(origin)} may not ask here; allow_origin may name them",
+                status=403,
             )
         if self.is_open:
             return
@@ -247,7 +288,7 @@ class Endpoint:
                     "a key is needed: Authorization: Bearer KEY", status=401, code="invalid_api_key"
                 )
         if self.service.draining:
-            raise Refused("the server is shutting down", status=503, headers={"retry-after": "5"})
+            raise shutting_down()
 
     async def _refuse(self, exchange: Exchange, refusal: Refused) -> None:
         if exchange.started:  # a stream that cannot go on says why, and ends
@@ -267,7 +308,7 @@ def _as_refusal(error: Exception) -> Refused:
     """Return how an error of the library is told to a client."""
     if isinstance(error, Refused):
         return error
-    message = " ".join(str(error).split())
+    message = shortened(" ".join(str(error).split()))
     if isinstance(error, TimeoutError):
         return Refused(message or "the request took too long", status=504, code="timeout")
     if lacks_memory(error):

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
-from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.responses import JSONResponse
 from starlette.routing import Route as StarletteRoute
 
 from seqloom import tasks
+from seqloom.errors import quoted
 from seqloom.serving import completions, openapi, verbs
 from seqloom.serving.answering import Endpoint, Exchange, Handler, Service
 from seqloom.serving.fields import Refused
@@ -69,7 +70,7 @@ def make_app(service: Service) -> Any:
         return openapi.document(table)
 
     table.append(Route("GET", "/openapi.json", describe, "This description."))
-    return Starlette(
+    app = Starlette(
         routes=[
             StarletteRoute(
                 route.path,
@@ -81,6 +82,8 @@ def make_app(service: Service) -> Any:
         middleware=_middleware(service.config),
         exception_handlers={404: _not_found, 405: _not_found},
     )
+    app.router.redirect_slashes = False
+    return app
 
 
 def _middleware(config: ServeConfig) -> list[Middleware]:
@@ -88,7 +91,7 @@ def _middleware(config: ServeConfig) -> list[Middleware]:
     hosts = config.allow_host or (LOOPBACK if config.host in LOOPBACK else ("*",))
     if "*" not in hosts:  # a page whose name leads here must not ask in its visitor's name
         names = list(dict.fromkeys([*hosts, *LOOPBACK[:2]]))
-        layers.append(Middleware(TrustedHostMiddleware, allowed_hosts=names, www_redirect=False))
+        layers.append(Middleware(KnownHosts, names={name.lower() for name in names}))
     if config.allow_origin:
         layers.append(
             Middleware(
@@ -101,14 +104,31 @@ def _middleware(config: ServeConfig) -> list[Middleware]:
     return layers
 
 
-async def _not_found(request: Any, error: Any) -> Any:
-    from starlette.responses import JSONResponse
+class KnownHosts:
+    """Refuses requests to other names than these."""
 
-    path = request.url.path[:100]
+    def __init__(self, app: Any, names: set[str]) -> None:
+        self.app, self.names = app, names
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer a request, or pass it on."""
+        host = next((value for key, value in scope["headers"] if key == b"host"), b"")
+        name, _, port = host.decode("latin-1").lower().rpartition(":")
+        if not name or "]" in port:  # there is no port
+            name = host.decode("latin-1").lower()
+        if name in self.names:
+            await self.app(scope, receive, send)
+            return
+        what = f"this server is not called {quoted(name)}; allow_host may name it"
+        await JSONResponse(Refused(what, status=400).body(), 400)(scope, receive, send)
+
+
+async def _not_found(request: Any, error: Any) -> Any:
+    path = quoted(request.scope["path"])
     what = (
         f"there is nothing at {path}; /openapi.json lists what there is"
         if error.status_code == 404
-        else f"{path} does not take {request.method}"
+        else f"{path} does not take {quoted(request.method)}"
     )
     refusal = Refused(what, status=error.status_code)
     return JSONResponse(refusal.body(), error.status_code, headers=error.headers)

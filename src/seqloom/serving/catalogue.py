@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from seqloom import tasks
 from seqloom.contracts import LanguageModel
-from seqloom.errors import ConfigError
+from seqloom.errors import ConfigError, quoted
 from seqloom.serving.configs import ServeConfig
 from seqloom.serving.engine import Engine
 from seqloom.serving.fields import Refused
@@ -78,7 +78,7 @@ class Catalogue:
         served = self._models.get(name)
         if served is None:
             raise Refused(
-                f"there is no model {name!r}; there are {', '.join(self._models)}",
+                f"there is no model {quoted(name)}; there are {', '.join(self._models)}",
                 status=404,
                 field="model",
                 code="model_not_found",
@@ -94,12 +94,15 @@ class Catalogue:
 
     def reload(self, name: str) -> Served:
         """Load a model's directory anew; requests that run end on the old one."""
-        old = self._models[name]
-        if old.path is None:
-            raise ConfigError(f"{name} was not loaded from a directory")
-        new = Served(name, old.path, self.config)
-        with self._lock:
-            self._models[name] = new
+        if not self._lock.acquire(blocking=False):
+            raise ConfigError("a model is being loaded already")
+        try:
+            old = self._models[name]
+            if old.path is None:
+                raise ConfigError(f"{name} was not loaded from a directory")
+            new = self._models[name] = Served(name, old.path, self.config)
+        finally:
+            self._lock.release()
         old.close()
         return new
 

@@ -17,11 +17,12 @@ from typing import Any
 import numpy as np
 
 from seqloom.decoding.sampling import ANSWER, SamplingConfig
-from seqloom.errors import ConfigError, quoted
+from seqloom.errors import ConfigError, ModelError, quoted
 from seqloom.serving.answering import Exchange
 from seqloom.serving.catalogue import Served
 from seqloom.serving.engine import Engine
 from seqloom.serving.fields import Refused, whole
+from seqloom.serving.limits import check_size
 from seqloom.serving.requests import Event, Full, Request, TokenScore
 
 SAMPLING = (
@@ -57,10 +58,10 @@ async def complete(exchange: Exchange) -> Any:
     exchange.model = served.name
     fields.refuse_unsupported(UNSUPPORTED)
     prompts = _prompts(exchange, served)
-    n = fields.integer("n", 1, 1, limits.max_texts) or 1
+    n = fields.integer("n", 1, 1, min(limits.max_texts, limits.rows)) or 1
     if fields.raw("best_of", n) != n:
         raise Refused("best_of is not supported here; leave it out", field="best_of")
-    fields.check_count("prompt", n * len(prompts), limits.max_texts)
+    fields.check_count("prompt", n * len(prompts), min(limits.max_texts, limits.queue))
     top = fields.integer("logprobs", None, 0, MOST_TOP)
     most = fields.integer("max_tokens", 16, 0, 10**9) or 0
     config = _sampling(exchange, most, {})
@@ -90,7 +91,7 @@ async def chat(exchange: Exchange) -> Any:
         )
     except ConfigError as error:
         raise Refused(f"{error}; ask /v1/completions for text", field="messages") from None
-    n = fields.integer("n", 1, 1, limits.max_texts) or 1
+    n = fields.integer("n", 1, 1, min(limits.max_texts, limits.rows)) or 1
     top = None
     if fields.flag("logprobs"):
         top = fields.integer("top_logprobs", 0, 0, MOST_TOP)
@@ -232,13 +233,11 @@ class Writer:
         """Submit requests and send what becomes of them."""
         exchange = self.exchange
         try:
-            for request in requests:
-                if isinstance(request.prompt, str) and len(request.prompt) > LONG_PROMPT:
-                    await exchange.until(
-                        exchange.service.in_thread(self.engine.prompts.prepare, request)
-                    )
-                else:
-                    self.engine.prompts.prepare(request)
+            if sum(len(request.prompt) for request in requests) > LONG_PROMPT:
+                await exchange.until(exchange.service.in_thread(self._prepare, requests))
+            else:
+                self._prepare(requests)
+            check_size(requests, exchange.service.config)
             self._submit(requests)
             if self.streamed:
                 return await self._stream(requests)
@@ -252,17 +251,17 @@ class Writer:
                 self.engine.cancel(request)
             self._count(requests)
 
+    def _prepare(self, requests: list[Request]) -> None:
+        for request in requests:
+            self.engine.prompts.prepare(request)
+
     def _submit(self, requests: list[Request]) -> None:
         try:
             for request in requests:
                 self.engine.submit(request)
         except Full:
-            raise Refused(
-                f"{self.engine.waiting_rows:,} texts wait already; try again later",
-                status=429,
-                code="rate_limit_exceeded",
-                headers={"retry-after": "1"},
-            ) from None
+            waiting = self.engine.waiting_rows
+            raise Refused.busy(f"{waiting:,} texts wait already; try again later") from None
 
     async def _changed(self) -> None:
         # cleared after the wait, never before: what happened while an event was sent counts
@@ -385,6 +384,8 @@ class Spelled:
 
 
 def _number(log_prob: float) -> float:
+    if math.isnan(log_prob):
+        raise ModelError("a log-probability of the model is not a number; fit or convert it again")
     return log_prob if math.isfinite(log_prob) else IMPOSSIBLE
 
 

@@ -37,6 +37,12 @@ class ServeConfig(Config):
         maximum=MAX_INTEGER,
     )
     max_tokens: int = option(8192, "Most tokens of an answer.", minimum=1, maximum=MAX_INTEGER)
+    max_prompt: int = option(
+        100_000,
+        "Most tokens of a prompt, of models whose context has no limit of its own.",
+        minimum=1,
+        maximum=MAX_INTEGER,
+    )
     max_texts: int = option(
         1024,
         "Most texts of a request: inputs, prompts, or choices (n).",

@@ -12,6 +12,7 @@ first, then prompts up to a number of tokens, in the order of their arrival.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections import deque
@@ -21,7 +22,7 @@ import numpy as np
 
 from seqloom.decoding.sampling import draw_next, repeats, top_indices
 from seqloom.decoding.stepper import State, check_log_probs, extend, join, select
-from seqloom.errors import ModelError, SeqloomError
+from seqloom.errors import ModelError
 from seqloom.serving.prompts import Prompts
 from seqloom.serving.requests import Event, Full, Request, Row, TokenScore
 
@@ -50,11 +51,15 @@ class Engine:
         self._extends = hasattr(self.stepper, "extend")
         self._wake = threading.Condition()
         self._waiting: deque[Request] = deque()
-        self._stopping = False
+        self._stopping = self._ended = self._ending_texts = False
         self._rows: list[Row] = []
         self._state: State = None
         self._log_probs = np.empty((0, self.stepper.vocab_size), np.float32)
         self._scoring: deque[tuple[Row, State, np.ndarray]] = deque()
+        self._start()
+
+    def _start(self) -> None:
+        self._ended = False
         self._thread = threading.Thread(target=self._run, name="decoding", daemon=True)
         self._thread.start()
 
@@ -66,30 +71,28 @@ class Engine:
             self.prompts.prepare(request)
         request.open, request.arrived = request.n, self.clock()
         with self._wake:
-            if self._stopping:
-                raise ModelError("this model is being taken out of service")
             if self.waiting_rows + request.n > self.max_waiting and self._waiting:
                 raise Full
             self._waiting.append(request)
+            if self._ended:  # of a client that found this model before it was replaced
+                self._start()
             self._wake.notify()
 
     def cancel(self, request: Request) -> None:
         """Drop a request whose client has left, before the next step."""
         request.cancelled = True
+        with self._wake, contextlib.suppress(ValueError):
+            self._waiting.remove(request)
 
     def close(self) -> None:
-        """Take no more requests; the thread ends when all are answered."""
+        """Let the thread end as soon as all requests are answered."""
         with self._wake:
             self._stopping = True
             self._wake.notify()
 
     def end_all(self) -> None:
         """End all texts as they are."""
-        with self._wake:
-            for request in self._waiting:
-                request.deadline = -1.0
-        for row in list(self._rows):
-            row.request.deadline = -1.0
+        self._ending_texts = True
 
     def join(self, timeout: float | None = None) -> None:
         """Wait until the thread has ended."""
@@ -98,7 +101,8 @@ class Engine:
     @property
     def waiting_rows(self) -> int:
         """Return the number of texts that wait."""
-        return sum(request.n for request in self._waiting)
+        with self._wake:
+            return sum(request.n for request in self._waiting)
 
     @property
     def running_rows(self) -> int:
@@ -113,6 +117,7 @@ class Engine:
                 while not (self._waiting or self._rows or self._scoring or self._stopping):
                     self._wake.wait()
                 if self._stopping and not (self._waiting or self._rows or self._scoring):
+                    self._ended = True
                     return
                 new = self._admit()
             try:
@@ -126,10 +131,16 @@ class Engine:
                 for request in requests.values():
                     self._fail(request, error)
 
+    def _now(self) -> float:
+        return float("inf") if self._ending_texts else self.clock()
+
     def _admit(self) -> list[Row]:
         """Take requests from the queue while there is room; each begins as one row."""
         new: list[Row] = []
         n_rows = self.running_rows
+        now = self._now()
+        while self._waiting and self._waiting[0].deadline <= now:
+            self._fail(self._waiting.popleft(), TimeoutError("the request waited too long"))
         while self._waiting:
             request = self._waiting[0]
             if not request.cancelled and n_rows and n_rows + request.n > self.max_rows:
@@ -178,14 +189,13 @@ class Engine:
         self._state, self._log_probs = select(self._state, at), self._log_probs[at]
 
     def _drop_departed(self) -> None:
-        now = self.clock()
-        late = {id(row.request): row.request for row in self._rows if row.request.deadline < now}
-        for request in late.values():
-            for row in [row for row in self._rows if row.request is request]:
+        now = self._now()
+        for row in [*self._rows, *(row for row, _, _ in self._scoring)]:
+            if row.request.deadline <= now and not row.request.done:
                 if row.drawing is not None:
                     self._finish(row, "length")
                 else:
-                    self._fail(request, TimeoutError("the request took too long"))
+                    self._fail(row.request, TimeoutError("the request took too long"))
         gone = [row.request.cancelled or row.request.done for row in self._rows]
         if any(gone):
             self._keep([i for i, left in enumerate(gone) if not left])
@@ -253,7 +263,7 @@ class Engine:
                 try:
                     one = select(self._state, np.array([i])) if row.plan is not None else None
                     writers = self.prompts.writers(row, one, self._log_probs[i : i + 1])
-                except SeqloomError as error:
+                except Exception as error:  # of this prompt; the others go on
                     self._fail(row.request, error)
                     continue
                 kept.extend([i] * len(writers))

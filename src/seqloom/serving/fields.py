@@ -32,6 +32,12 @@ class Refused(Exception):
         self.message, self.status, self.field, self.code = message, status, field, code
         self.headers = headers or {}
 
+    @classmethod
+    def busy(cls, message: str) -> Refused:
+        """Return how a request is refused that may be tried again."""
+        headers = {"retry-after": "1"}
+        return cls(message, status=429, code="rate_limit_exceeded", headers=headers)
+
     def body(self) -> dict[str, Any]:
         """Return the error as clients expect it."""
         kind = "invalid_request_error" if self.status < 500 else "server_error"
@@ -45,37 +51,46 @@ def parse(body: bytes) -> Fields:
         text = body.decode("utf-8")
     except UnicodeDecodeError as error:
         raise Refused(f"the body is not UTF-8: byte {error.start} is wrong") from None
-    _check_depth(text)
     try:
         values = json.loads(text, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
+        deep = isinstance(values, (dict, list)) and _is_deep(values)
+    except RecursionError:
+        deep = True
+    except ValueError as error:
         raise Refused(f"the body is not JSON: {str(error)[:200]}") from None
+    if deep:
+        raise Refused(f"the body is nested more than {DEEPEST} deep")
+    if "\\ud" in text or "\\uD" in text:  # the only way to write a lone surrogate
+        values = _without_surrogates(values)
     if not isinstance(values, dict):
         raise Refused(f"the body must be an object; got {quoted(values)}")
     return Fields({key: value for key, value in values.items() if value is not None})
 
 
-def _check_depth(text: str) -> None:
-    """Refuse what is nested too deeply, before it is parsed; brackets in strings do not count."""
-    depth, quotes, at = 0, False, 0
-    if text.count("[") + text.count("{") <= DEEPEST:
-        return
-    while at < len(text):
-        character = text[at]
-        if quotes:
-            if character == "\\":
-                at += 1
-            elif character == '"':
-                quotes = False
-        elif character == '"':
-            quotes = True
-        elif character in "[{":
-            depth += 1
-            if depth > DEEPEST:
-                raise Refused(f"the body is nested more than {DEEPEST} deep")
-        elif character in "]}":
-            depth -= 1
-        at += 1
+def _is_deep(value: Any) -> bool:
+    """Return whether lists and objects are nested too deeply."""
+    level = [value]
+    for _ in range(DEEPEST):
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, (list, dict))
+        ]
+        if not level:
+            return False
+    return True
+
+
+def _without_surrogates(value: Any) -> Any:
+    """Return a value in which texts can be written as UTF-8."""
+    if isinstance(value, str):
+        return whole(value)
+    if isinstance(value, list):
+        return [_without_surrogates(one) for one in value]
+    if isinstance(value, dict):
+        return {whole(key): _without_surrogates(one) for key, one in value.items()}
+    return value
 
 
 def _refuse_constant(name: str) -> NoReturn:

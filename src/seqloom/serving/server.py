@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
+import json
 import signal
 import socket
 import threading
@@ -16,9 +18,10 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from seqloom.errors import ConfigError, MissingExtra
+from seqloom.errors import ConfigError, MissingExtra, shortened
 
 try:
+    import h11
     import starlette  # noqa: F401
     import uvicorn
     from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -26,12 +29,14 @@ except ModuleNotFoundError:
     raise MissingExtra(
         "serving needs starlette and uvicorn; install them: pip install 'seqloom[serve]'"
     ) from None
-from seqloom.serving.answering import Service
+from seqloom.serving.answering import Service, complain
 from seqloom.serving.app import make_app
 from seqloom.serving.catalogue import Catalogue, named_paths
 from seqloom.serving.configs import ServeConfig
+from seqloom.serving.fields import Refused
 
 NOTICE = 0.5  # seconds in which /ready is 503 before connections are refused
+LAST_SECONDS = 2.0  # after the time to drain: for the last chunks of streams
 KEEP_ALIVE = 75  # seconds that a connection may be idle between requests
 
 
@@ -42,6 +47,7 @@ def guarded(config: ServeConfig) -> type[H11Protocol]:
 
     class Guarded(H11Protocol):
         _alarm: asyncio.TimerHandle | None = None
+        _idle = False  # between two requests
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
@@ -51,14 +57,37 @@ def guarded(config: ServeConfig) -> type[H11Protocol]:
             self._arm(config.request_timeout)
 
         def data_received(self, data: bytes) -> None:
+            if self._idle:
+                self._idle = False
+                self._arm(config.request_timeout)
             super().data_received(data)
-            cycle = self.cycle
-            if cycle is not None and not cycle.more_body and not cycle.response_complete:
+            if self._has_whole_request():
                 self._disarm()
 
         def on_response_complete(self) -> None:
-            super().on_response_complete()
-            self._arm(KEEP_ALIVE)
+            super().on_response_complete()  # which may begin with the next request at once
+            if self._has_whole_request():
+                self._disarm()
+                return
+            self._idle = self.conn.their_state is h11.IDLE and not self.conn.trailing_data[0]
+            self._arm(KEEP_ALIVE if self._idle else config.request_timeout)
+
+        def _has_whole_request(self) -> bool:
+            cycle = self.cycle
+            return cycle is not None and not cycle.more_body and not cycle.response_complete
+
+        def send_400_response(self, msg: str) -> None:
+            body = json.dumps(Refused("the request is no HTTP, or its head is too long").body())
+            headers = {"content-type": "application/json", "content-length": str(len(body))}
+            pairs = [*headers.items(), ("connection", "close")]
+            with contextlib.suppress(h11.LocalProtocolError):  # an answer is on its way already
+                for event in (
+                    h11.Response(status_code=400, headers=pairs, reason=b"Bad Request"),
+                    h11.Data(data=body.encode()),
+                    h11.EndOfMessage(),
+                ):
+                    self.transport.write(self.conn.send(event))
+            self.transport.close()
 
         def connection_lost(self, exc: Exception | None) -> None:
             self._disarm()
@@ -102,19 +131,33 @@ class Server(uvicorn.Server):
     def drain(self) -> None:
         """Begin to end; a second call ends at once."""
         if self.service.draining:
-            self.should_exit = self.force_exit = True
+            self._cut()
             return
         self.service.draining = True
         loop = asyncio.get_running_loop()
         loop.call_later(NOTICE, setattr, self, "should_exit", True)
-        loop.call_later(self.service.config.drain, self._end_texts)
+        loop.call_later(self.service.config.drain, self._end)
 
-    def _end_texts(self) -> None:
-        for served in self.service.catalogue:
-            if served.engine is not None:
-                served.engine.end_all()
-        # whatever does not end by that is cut off
-        asyncio.get_running_loop().call_later(2.0, setattr, self, "force_exit", True)
+    def _end(self) -> None:
+        self.service.end_all()
+        asyncio.get_running_loop().call_later(LAST_SECONDS, self._cut)
+
+    def _cut(self) -> None:
+        """Stop at once, whoever still waits."""
+        self.should_exit = self.force_exit = True
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()  # a server whose connections are open does not close
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen; what goes wrong beside requests is one line."""
+        asyncio.get_running_loop().set_exception_handler(_report)
+        await super().startup(sockets)
+
+
+def _report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Say what went wrong outside of any request, such as no more files for connections."""
+    what, error = context.get("message", "an error"), context.get("exception")
+    complain({"error": what if error is None else f"{what}: {shortened(str(error))}"})
 
 
 def listen(config: ServeConfig) -> socket.socket:
@@ -135,6 +178,20 @@ def listen(config: ServeConfig) -> socket.socket:
             ["port"],
         ) from None
     return bound
+
+
+def _allow_files(connections: int) -> None:
+    """Raise the limit of open files to what connections need, as far as the system lets us."""
+    try:
+        import resource
+    except ImportError:  # not on this system
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = connections + 256
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, most), hard))
 
 
 def make_server(catalogue: Catalogue, config: ServeConfig) -> Server:
@@ -167,9 +224,13 @@ def run(
     """Serve models until a signal comes; `started` is called with the address once requests are
     taken.
     """
+    _allow_files(config.max_connections)
     with listen(config) as bound:  # before models are loaded, which may take long
         catalogue = Catalogue(dict(named_paths(models)), config)
         server = make_server(catalogue, config)
+        gc.freeze()  # models are here to stay
+        # a body with many small lists would be looked through often
+        gc.set_threshold(50_000, 20, 20)
         started(address_of(bound, config), catalogue)
         server.run(sockets=[bound])
         catalogue.close()

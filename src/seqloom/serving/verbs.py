@@ -156,7 +156,11 @@ async def detokenize(exchange: Exchange) -> Any:
     if not good:
         raise Refused(f"tokens must be a list of ids below {size:,}", field="tokens")
     by_line = getattr(served.model, "unit", None) == "line"
-    return {"prompt": served.model.tokenizer.decode(ids, newline_ends=by_line)}
+
+    def decode() -> str:
+        return served.model.tokenizer.decode(ids, newline_ends=by_line)
+
+    return {"prompt": await exchange.until(exchange.service.in_thread(decode))}
 
 
 async def tokenizer_info(exchange: Exchange) -> Any:
