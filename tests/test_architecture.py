@@ -526,25 +526,25 @@ def test_nothing_hides_the_standard_library(path):
 
 # ---- budgets: what the house may weigh. A commit that raises one of them says why.
 
-MAX_FILES = 441
+MAX_FILES = 458
 MAX_KILOTOKENS = {  # thousands of Python tokens of a folder; "" are the files of the package itself
     "": 23,
     "charts": 29,
-    "cli": 30,
+    "cli": 31,
     "comparison": 33,
-    "contracts": 36,
-    "data": 61,
+    "contracts": 37,
+    "data": 64,
     "decoding": 17,
     "interop": 42,
     "kernels": 52,
-    "metrics": 31,
-    "models": 134,
+    "metrics": 32,
+    "models": 139,
     "nn": 36,
     "reference": 9,
     "runtime": 24,
-    "serving": 19,
-    "tasks": 15,
-    "testing": 13,
+    "serving": 21,
+    "tasks": 16,
+    "testing": 14,
     "text": 28,
     "training": 18,
     "views": 12,

@@ -12,7 +12,7 @@ import seqloom as library
 from seqloom.cli.resumable import contents
 from seqloom.cli.translate import Job
 from seqloom.decoding.configs import TranslationConfig
-from seqloom.tasks.task import TextReading
+from seqloom.tasks.reading import TextReading
 from tests.fuzz.specimens import SPECIMENS
 from tests.own_models import Backwards
 

@@ -11,7 +11,7 @@ from seqloom.cli.options import approximate, common, emit, stdin_arrivals
 from seqloom.config import MAX_INTEGER
 from seqloom.errors import ConfigError
 from seqloom.tasks import open_model
-from seqloom.tasks.task import TextReading, text_rows
+from seqloom.tasks.reading import TextReading, text_rows
 
 
 @click.command(

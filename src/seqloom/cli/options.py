@@ -30,7 +30,8 @@ from seqloom.describing import renamed
 from seqloom.errors import ConfigError, DataError, SeqloomError, either, suggest
 from seqloom.progress import current, reporting, worded
 from seqloom.reporters import RemarksOnly, reporter_for
-from seqloom.tasks.task import Command, TextReading, read_text
+from seqloom.tasks.reading import TextReading, read_text
+from seqloom.tasks.task import Command
 
 if TYPE_CHECKING:
     from collections.abc import Callable

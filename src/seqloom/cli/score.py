@@ -12,7 +12,7 @@ from seqloom import tasks
 from seqloom.cli.options import common, emit, options_of, task_options
 from seqloom.errors import ConfigError, quoted
 from seqloom.progress import say
-from seqloom.tasks.task import TextReading
+from seqloom.tasks.reading import TextReading
 
 if TYPE_CHECKING:
     from seqloom.config import Config

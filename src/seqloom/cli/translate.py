@@ -18,7 +18,7 @@ from seqloom.cli.options import common, config_options, finite, given, no_bars, 
 from seqloom.cli.resumable import contents, write_resumable
 from seqloom.decoding.configs import TranslationConfig
 from seqloom.errors import ConfigError
-from seqloom.tasks.task import TextReading, text_rows
+from seqloom.tasks.reading import TextReading, text_rows
 
 if TYPE_CHECKING:
     from seqloom.contracts import Translator

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from seqloom.config import Config, option
 from seqloom.errors import ConfigError
 from seqloom.tasks.classification import PREDICT
-from seqloom.tasks.task import Outcome, Predicting, Task, rows_by, shown, strict_option
+from seqloom.tasks.reading import rows_by, strict_option
+from seqloom.tasks.task import Outcome, Predicting, Task, shown
 
 if TYPE_CHECKING:
     from seqloom.contracts import Answerer

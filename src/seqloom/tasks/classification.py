@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from seqloom import progress
 from seqloom.config import MOST_SEED, Config, OnlyWith, option
 from seqloom.errors import ConfigError, quoted
+from seqloom.tasks.reading import rows_by, strict_option
 from seqloom.tasks.task import (
     Command,
     EvaluationOptions,
@@ -19,8 +20,6 @@ from seqloom.tasks.task import (
     Task,
     Verb,
     check_chart,
-    rows_by,
-    strict_option,
 )
 
 if TYPE_CHECKING:

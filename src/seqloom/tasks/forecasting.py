@@ -8,16 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from seqloom.config import MAX_INTEGER, Config, option
 from seqloom.errors import ConfigError, quoted
-from seqloom.tasks.task import (
-    Command,
-    EvaluationOptions,
-    Outcome,
-    Task,
-    Verb,
-    check_chart,
-    shown,
-    strict_option,
-)
+from seqloom.tasks.reading import strict_option
+from seqloom.tasks.task import Command, EvaluationOptions, Outcome, Task, Verb, check_chart, shown
 
 if TYPE_CHECKING:
     from seqloom.contracts import Forecaster

@@ -10,19 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from seqloom.config import Config, OnlyWith, option
 from seqloom.errors import ConfigError
-from seqloom.tasks.task import (
-    Command,
-    Outcome,
-    Task,
-    TextReading,
-    Verb,
-    check_chart,
-    in_one_field,
-    read_held_out_text,
-    read_text,
-    rows_by,
-    texts_in,
-)
+from seqloom.tasks.reading import TextReading, read_held_out_text, read_text, rows_by
+from seqloom.tasks.task import Command, Outcome, Task, Verb, check_chart, in_one_field, texts_in
 
 if TYPE_CHECKING:
     from seqloom.contracts import LanguageModel

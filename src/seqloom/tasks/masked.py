@@ -8,19 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from seqloom.config import Config, option
-from seqloom.tasks.task import (
-    Command,
-    Outcome,
-    Task,
-    TextReading,
-    Verb,
-    in_one_field,
-    read_held_out_text,
-    read_text,
-    shown,
-    text_batches,
-    texts_in,
-)
+from seqloom.tasks.reading import TextReading, read_held_out_text, read_text, text_batches
+from seqloom.tasks.task import Command, Outcome, Task, Verb, in_one_field, shown, texts_in
 
 if TYPE_CHECKING:
     from seqloom.contracts import MaskedModel

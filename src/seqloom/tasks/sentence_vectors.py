@@ -7,7 +7,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from seqloom.tasks.task import Command, Outcome, TextReading
+from seqloom.tasks.reading import TextReading
+from seqloom.tasks.task import Command, Outcome
 from seqloom.tasks.word_vectors import VectorsTask
 
 if TYPE_CHECKING:

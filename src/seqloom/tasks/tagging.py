@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from seqloom import progress
 from seqloom.config import Config, option
 from seqloom.tasks.classification import PREDICT, ROBUSTNESS, Perturbing, SliceEvaluation
-from seqloom.tasks.task import Outcome, Predicting, Task, Verb, strict_option
+from seqloom.tasks.reading import strict_option
+from seqloom.tasks.task import Outcome, Predicting, Task, Verb
 
 if TYPE_CHECKING:
     from seqloom.contracts import Tagger

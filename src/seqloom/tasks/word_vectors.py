@@ -9,16 +9,8 @@ from typing import Any, ClassVar
 
 from seqloom.config import Config, option
 from seqloom.errors import ConfigError
-from seqloom.tasks.task import (
-    Command,
-    Outcome,
-    Task,
-    TextReading,
-    Verb,
-    read_text,
-    shown,
-    texts_in,
-)
+from seqloom.tasks.reading import TextReading, read_text
+from seqloom.tasks.task import Command, Outcome, Task, Verb, shown, texts_in
 
 
 @dataclass(frozen=True, kw_only=True)
