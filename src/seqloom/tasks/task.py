@@ -271,13 +271,13 @@ class Task(ABC):
         )
 
     def observe(self, model: Any, texts: list[Any]) -> tuple[dict[str, Any], list[Any] | None]:
-        """Return what a model makes of texts: part and whole of each by name, (n, 2), and its answers
-        as lists of labels, where it answers so.
-        """
-        return unknown_words(model, [in_words(text) for text in texts]), None
+        """Return measures of texts by name, (n, 2), part and whole, and what it labels each with."""
+        from seqloom.tasks.watching import unknown_words
+
+        return unknown_words(model, texts), None
 
     def use(self, model: Any) -> Callable[[Any], Any] | None:
-        """Return what is called with an example or a list of them, to be timed; None: nothing is."""
+        """Return what is timed, on an example or a list of them; None: nothing is."""
         return None
 
     # ---- files of other programs
@@ -307,23 +307,6 @@ class Task(ABC):
     def converted(self, model: Any) -> Outcome:
         """Say in a few words what was converted."""
         return Outcome(model.summary(), {"model": model.name})
-
-
-def in_words(example: Any) -> str:
-    """Return an example as one text: both of a pair, or the words of a sentence."""
-    return example if isinstance(example, str) else " ".join(map(str, example))
-
-
-def unknown_words(model: Any, texts: list[str]) -> dict[str, Any]:
-    """Count the tokens of each text that the tokenizer of a model does not know, if it may lack some."""
-    import numpy as np
-
-    tokenizer = next(iter(model.tokenizers.values()), None)
-    if tokenizer is None or not tokenizer.has_oov:
-        return {}
-    ids = [tokenizer.encode(text) for text in texts]
-    counts = [(float(np.count_nonzero(one == tokenizer.unk_id)), float(len(one))) for one in ids]
-    return {"unknown words": np.array(counts).reshape(-1, 2)}
 
 
 def check_chart(path: str | None) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from seqloom import tasks
-from seqloom.tasks.task import in_words
 
 if TYPE_CHECKING:
     from seqloom.metrics.reference import Reference, Sample
@@ -33,3 +32,20 @@ def reference_of(model: Any, data: Any, name: str) -> Reference:
         len(texts),
         name,
     )
+
+
+def in_words(example: Any) -> str:
+    """Return an example as one text: both of a pair, or the words of a sentence."""
+    return example if isinstance(example, str) else " ".join(map(str, example))
+
+
+def unknown_words(model: Any, texts: list[Any]) -> dict[str, Any]:
+    """Count the tokens of each text that the tokenizer of a model does not know, if it may lack some."""
+    import numpy as np
+
+    tokenizer = next(iter(model.tokenizers.values()), None)
+    if tokenizer is None or not tokenizer.has_oov:
+        return {}
+    ids = [tokenizer.encode(in_words(text)) for text in texts]
+    counts = [(float(np.count_nonzero(one == tokenizer.unk_id)), float(len(one))) for one in ids]
+    return {"unknown words": np.array(counts).reshape(-1, 2)}
