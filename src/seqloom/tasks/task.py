@@ -266,9 +266,7 @@ class Task(ABC):
 
     def examples(self, data: Any) -> list[Any]:
         """Return what a model reads of its data, one by one, as requests hold it."""
-        raise ConfigError(
-            f"drift compares texts; {self.phrase} reads something else: look at its errors by evaluate"
-        )
+        raise ConfigError(f"drift compares texts; {self.phrase} reads something else")
 
     def observe(self, model: Any, texts: list[Any]) -> tuple[dict[str, Any], list[Any] | None]:
         """Return measures of texts by name, (n, 2), part and whole, and what it labels each with."""
