@@ -140,7 +140,7 @@ def test_a_stream_that_is_left_ends(client, server):
     stream = client.completions.create(model="lstm", prompt="the", max_tokens=8000, stream=True)
     next(iter(stream))
     stream.close()
-    engine = next(s.engine for s in server.server.service.catalogue if s.name == "lstm")
+    engine = next(s.engine for s in server.catalogue if s.name == "lstm")
     for _ in range(3000):
         if engine.running_rows == 0:
             break

@@ -36,7 +36,7 @@ def served(server, task):
 def test_every_verb_of_every_model_is_tried_here(server):
     """A new verb needs a test of its own."""
     known = {"predict", "tag", "translate", "score", "fill", "forecast", "anomalies", "nearest"}
-    for one in server.server.service.catalogue:
+    for one in server.catalogue:
         assert set(one.verbs) <= known
 
 

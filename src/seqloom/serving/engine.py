@@ -137,7 +137,9 @@ class Engine:
     def _admit(self) -> list[Row]:
         """Take requests from the queue while there is room; each begins as one row."""
         new: list[Row] = []
-        n_rows = self.running_rows
+        # a row that still reads its prompt stands for as many as its request asks for
+        reading = [row for row, _, _ in self._scoring]
+        n_rows = sum(row.request.n if row.drawing is None else 1 for row in [*self._rows, *reading])
         now = self._now()
         while self._waiting and self._waiting[0].deadline <= now:
             self._fail(self._waiting.popleft(), TimeoutError("the request waited too long"))

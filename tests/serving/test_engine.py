@@ -1,0 +1,277 @@
+"""The decoding thread, step by step: a Stepper that waits for the test before each of its steps."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from seqloom.decoding.generation import Generator
+from seqloom.decoding.sampling import SamplingConfig
+from seqloom.errors import ModelError
+from seqloom.serving.engine import PROMPT_TOKENS, Engine
+from seqloom.serving.prompts import Prompts
+from seqloom.serving.requests import Full, Request
+from seqloom.text.tokenizer import Tokenizer
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+TOKENIZER = Tokenizer(kind="char").fit(LETTERS)
+BROKEN, RAISES = TOKENIZER.encode("yz").tolist()
+
+
+class Alphabet:
+    """After a letter comes the next one, surely; after `y` nothing can be drawn, `z` raises."""
+
+    vocab_size, eos_id = TOKENIZER.vocab_size, TOKENIZER.eos_id
+
+    def __init__(self):
+        self.calls = []  # the tokens of each step, by row
+        self.entered, self.allowed = threading.Semaphore(0), threading.Semaphore(0)
+
+    def start(self, n):
+        return (np.zeros(n, np.int64),), self._after(np.zeros(n, np.int64))
+
+    def step(self, state, ids):
+        return self._advance(state, [[int(token)] for token in ids])
+
+    def _advance(self, state, parts):
+        assert len(state[0]) == len(parts)
+        self.calls.append([[int(token) for token in part] for part in parts])
+        self.entered.release()
+        assert self.allowed.acquire(timeout=60)
+        last = np.array([part[-1] for part in self.calls[-1]])
+        if (last == RAISES).any():
+            raise RuntimeError("no such letter")
+        return (state[0] + [len(part) for part in parts],), self._after(last)
+
+    def _after(self, last):
+        letters = TOKENIZER.encode(LETTERS).tolist()
+        following = dict(zip(letters, [*letters[1:], letters[0]]))
+        log_probs = np.full((len(last), self.vocab_size), -np.inf, np.float32)
+        for row, token in enumerate(last.tolist()):
+            log_probs[row, following.get(token, letters[0])] = 0.0
+            if token == BROKEN:
+                log_probs[row] = np.nan
+        return log_probs
+
+
+class Reader(Alphabet):
+    """One that takes in several tokens of a row at once."""
+
+    def read_on(self, state, parts):
+        return self._advance(state, parts)
+
+
+class Driven:
+    """An engine whose steps the test allows one by one."""
+
+    def __init__(self, stepper, **options):
+        self.stepper, self.now = stepper, 0.0
+        options = {"max_rows": 4, "max_waiting": 4, **options}
+        generator = Generator(stepper, TOKENIZER, by_line=False)
+        self.engine = Engine(Prompts(generator), clock=lambda: self.now, **options)
+        self.ended = threading.Condition()
+
+    def submit(self, prompt="a", max_tokens=5, **options):
+        def notify(request):
+            with self.ended:
+                self.ended.notify_all()
+
+        config = SamplingConfig(max_tokens=max_tokens, temperature=0)
+        request = Request(TOKENIZER.encode(prompt), config, notify, **options)
+        self.engine.submit(request)
+        return request
+
+    def step(self, number=1):
+        """Let so many steps happen, then wait until the next one is about to."""
+        for _ in range(number):
+            self.stepper.allowed.release()
+            assert self.stepper.entered.acquire(timeout=60)
+        return self.stepper.calls[-1]
+
+    def first(self):
+        """Wait for the first step."""
+        assert self.stepper.entered.acquire(timeout=60)
+        return self.stepper.calls[-1]
+
+    def finish(self, *requests):
+        """Let all steps happen that are wanted; return the texts."""
+        for _ in range(10_000):
+            self.stepper.allowed.release()
+        with self.ended:
+            assert self.ended.wait_for(lambda: all(one.done for one in requests), 60)
+        return [text(request) for request in requests]
+
+
+def text(request):
+    return "".join(event.text for event in request.events)
+
+
+def finishes(request):
+    return [event.finish for event in request.events if event.finish]
+
+
+@pytest.fixture
+def driven():
+    made = []
+
+    def make(stepper=None, **options):
+        made.append(Driven(stepper or Alphabet(), **options))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.engine.end_all()
+        one.engine.close()
+        for _ in range(10_000):
+            one.stepper.allowed.release()
+        one.engine.join(60)
+        assert not one.engine._thread.is_alive()
+
+
+def test_requests_join_and_leave_between_steps(driven):
+    run = driven()
+    first = run.submit("a", 6)
+    widths = [len(run.first())]
+    second = run.submit("c", 2)
+    widths += [len(run.step()) for _ in range(5)]
+    # the second reads one token and one that it drew; with its last one it leaves
+    assert widths == [1, 2, 2, 1, 1, 1]
+    assert run.finish(first, second) == ["bcdefg", "de"]
+    assert finishes(first) == finishes(second) == ["length"]
+
+
+def test_one_that_left_is_in_no_further_step(driven):
+    run = driven()
+    stays, leaves = run.submit("a", 8), run.submit("n", 8)
+    assert len(run.first()) in (1, 2)  # the second may come a step later
+    assert len(run.step(2)) == 2
+    run.engine.cancel(leaves)
+    assert len(run.step()) == 1
+    assert run.finish(stays) == ["bcdefghi"]
+    assert not finishes(leaves)
+
+
+def test_one_that_left_while_it_waited_never_begins(driven):
+    run = driven(max_rows=1)
+    runs = run.submit("a", 4)
+    run.first()
+    waits, last = run.submit("n", 4), run.submit("d", 3)
+    run.engine.cancel(waits)
+    assert run.finish(runs, last) == ["bcde", "efg"]
+    letter = int(TOKENIZER.encode("n")[0])
+    assert not any([letter] in call for call in run.stepper.calls)
+
+
+def test_a_deadline_ends_a_text_as_it_is(driven):
+    run = driven()
+    late, other = run.submit("a", 9, deadline=5.0), run.submit("k", 9)
+    run.first()
+    run.step(3)
+    run.now = 6.0
+    found = run.finish(late, other)
+    assert found[1] == "lmnopqrst"
+    assert found[0] in ("bc", "bcd", "bcde")
+    assert finishes(late) == ["length"]
+
+
+def test_a_deadline_during_the_prompt_is_an_error(driven):
+    run = driven()
+    late = run.submit("abcdefghijkl", deadline=5.0)
+    run.first()
+    run.step(2)
+    run.now = 6.0
+    run.finish(late)
+    assert isinstance(late.error, TimeoutError)
+
+
+def test_more_than_may_wait_is_refused(driven):
+    run = driven(max_rows=1, max_waiting=3)
+    runs = run.submit("a", 3)
+    run.first()
+    waiting = [run.submit("b", 2), run.submit("c", 2, n=2)]
+    assert run.engine.waiting_rows == 3
+    with pytest.raises(Full):
+        run.submit("d")
+    assert run.finish(runs, *waiting) == ["bcd", "cd", "dede"]
+    again = run.submit("d", 1)
+    assert run.finish(again) == ["e"]
+
+
+def test_a_row_from_which_nothing_can_be_drawn_ends_only_its_request(driven):
+    run = driven()
+    requests = [run.submit("a", 4), run.submit("w", 6), run.submit("d", 4)]  # w, x, y: broken
+    run.first()
+    found = run.finish(*requests)
+    assert (found[0], found[2]) == ("bcde", "efgh")
+    assert isinstance(requests[1].error, ModelError)
+    assert requests[0].error is requests[2].error is None
+
+
+def test_a_step_that_raises_ends_its_requests_and_not_the_thread(driven):
+    run = driven()
+    bad = run.submit("z")
+    run.first()
+    run.finish(bad)
+    assert str(bad.error) == "no such letter"
+    after = run.submit("a", 3)
+    assert run.finish(after) == ["bcd"]
+
+
+def test_a_long_prompt_holds_nobody_up(driven):
+    """It is read in pieces, beside a token of each text that is being written."""
+    run = driven(Reader())
+    writes = run.submit("a", 6)
+    run.first()
+    long = run.submit("ab" * 500, 2)
+    calls = [run.step() for _ in range(5)]
+    assert all(len(call[0]) == 1 for call in calls)
+    assert {len(call[1]) for call in calls if len(call) > 1} == {PROMPT_TOKENS}
+    assert run.finish(writes, long) == ["bcdefg", "cd"]
+    read = [part for call in run.stepper.calls for part in call if len(part) > 1]
+    assert [token for part in read for token in part] == TOKENIZER.encode("ab" * 500).tolist()
+    assert len(read) == -(-1000 // PROMPT_TOKENS)
+
+
+def test_prompts_share_what_may_be_read_in_a_turn(driven):
+    run = driven(Reader())
+    first = run.submit("a", 20)
+    run.first()
+    prompts = [run.submit("ab" * 100, 1) for _ in range(3)]
+    for call in (run.step() for _ in range(6)):
+        assert len(call[0]) == 1
+        assert sum(map(len, call[1:])) <= PROMPT_TOKENS + 2  # a row reads at least one token
+    assert run.finish(first, *prompts)[1:] == ["c", "c", "c"]
+
+
+def test_a_short_request_does_not_wait_for_a_long_one(driven):
+    run = driven()
+    long = run.submit("a", 3000)
+    run.first()
+    short = run.submit("c", 2)
+    run.step(4)
+    assert short.done
+    assert text(short) == "de"
+    assert not long.done
+    run.engine.cancel(long)
+
+
+def test_requests_begin_in_the_order_of_their_arrival(driven):
+    run = driven(max_rows=2, max_waiting=100)
+    requests = [run.submit("a", 3, n=n) for n in (1, 2, 1, 2, 1)]
+    order = []
+    for request in requests:
+        request.notify = order.append
+    run.finish(*requests)
+    assert [request for request in requests if request in order] == requests
+    assert [id(one) for one in dict.fromkeys(order)] == [id(one) for one in requests]
+    assert all(len(call) <= 2 for call in run.stepper.calls)
+
+
+def test_a_closed_engine_ends_what_it_has(driven):
+    run = driven()
+    has = run.submit("a", 4)
+    run.first()
+    run.engine.close()
+    with pytest.raises(ModelError, match="out of service"):
+        run.submit("b")
+    assert run.finish(has) == ["bcde"]
