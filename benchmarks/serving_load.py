@@ -70,7 +70,8 @@ async def client(
     place: tuple[str, int], asked: list[Any], until: float, seed: int, seen: Seen
 ) -> None:
     """Send requests until the time is over; one that has begun is read to its end."""
-    draw, errors = random.Random(seed), Counter()
+    draw = random.Random(seed)
+    errors: Counter[str] = Counter()
     while time.monotonic() < until:
         fields, expected = draw.choice(asked)
         leaves = draw.random() < LEAVING
@@ -174,7 +175,7 @@ def requests(model: Any, seed: int = 0) -> list[tuple[dict[str, Any], str]]:
     """Requests of mixed lengths, and what `generate` writes for them."""
     draw, words = random.Random(seed), bundled_text().split()
     context = getattr(model.generator().whole, "context", None)
-    asked = []
+    asked: list[tuple[dict[str, Any], str]] = []
     while len(asked) < N_REQUESTS:
         most = draw.choice(sized(MAX_TOKENS, (1, 8)))
         n_words = draw.choice(sized(PROMPT_WORDS, (1, 5)))
