@@ -340,6 +340,7 @@ def test_a_client_that_stops_reading_is_given_up(monkeypatch):
             wait(lambda: engine.running_rows == 0 and server.service.in_flight == 0)
             counted = "\n".join(server.service.measures._lines([]))
             assert 'status="499"' in counted
+            wait(lambda: not server.server_state.connections)  # nor is what was left unread kept
 
 
 def wait(condition):
