@@ -55,6 +55,7 @@ SUITES = {
     "against": "against.run",
     "runtime": "runtime.run",
     "serving": "serving.run",
+    "serving-load": "serving_load.run",
 }
 LONG = (
     "drift",
@@ -73,6 +74,7 @@ LONG = (
     "against",
     "runtime",
     "serving",
+    "serving-load",
 )  # only when named
 
 

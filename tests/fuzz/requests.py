@@ -358,6 +358,8 @@ def run(count: int, seed: int, note: Callable[[str], None] = lambda line: None) 
                 wrong = fault(status, kind, answer)
             except Exception as error:
                 status, wrong = 0, repr(error)
+                if server.child.poll() is not None:
+                    wrong = f"the server died ({server.child.returncode}): {server.said()[-500:]}"
             if wrong:
                 shown = data[:300] + b" ... " * (len(data) > 300)
                 counts.wrong.append(f"attempt {number}: POST {route} {shown!r}: {wrong}")
@@ -365,6 +367,8 @@ def run(count: int, seed: int, note: Callable[[str], None] = lambda line: None) 
                 counts.worked += 1
             else:
                 counts.refused += 1
+            if server.child.poll() is not None:
+                return counts
             if number % 10 == 0:
                 wire.attack(server, random.Random(f"{seed}/wire/{number}"), counts)
             slow.trickle()

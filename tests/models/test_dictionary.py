@@ -144,3 +144,27 @@ def test_copy_aligns_bytes_in_their_places():
     model = Copy().fit([("ab", "ab")])
     np.testing.assert_array_equal(model.alignments(["ab"], ["abc"])[0], np.eye(3)[[0, 1, 2, 2]])
     assert model.token_scores(["ab"], ["ax"])[0].tolist() == [0.0, -np.inf, 0.0]
+
+
+def test_a_long_text_is_scored_in_pieces(monkeypatch):
+    """All pairs of words of a text of 40,000 would take 13 GB."""
+    from seqloom import load
+    from seqloom.models.translation import dictionary
+    from tests.saved import NEWEST
+
+    model = load(NEWEST / "dictionary")
+    source, target = "das Haus ein Buch " * 10, "the house a book " * 12
+    whole, sizes = model.pair_log_probs([source], [target])[0], []
+    smoothed = type(model)._probabilities
+
+    def counted(self, *words):
+        found = smoothed(self, *words)
+        sizes.append(found.size)
+        return found
+
+    monkeypatch.setattr(type(model), "_probabilities", counted)
+    monkeypatch.setattr(dictionary, "PAIRS", 100)
+    assert model.pair_log_probs([source], [target])[0].tolist() == whole.tolist()
+    assert max(sizes) <= 100
+    assert len(sizes) > 10
+    assert model.pair_log_probs([source], [""])[0].shape == (1,)

@@ -317,6 +317,7 @@ class Writer:
         await exchange.start(200, "text/event-stream; charset=utf-8", headers)
         ended = False
         while not ended:
+            self._wake.clear()  # before looking: what comes while events are sent must not be missed
             ended = all(request.done for request in requests)
             at = 0
             for place, request in enumerate(requests):
@@ -334,7 +335,7 @@ class Writer:
                 at += request.n
             _raise_errors(requests)
             if not ended:
-                await exchange.until(self._changed())
+                await exchange.until(self._wake.wait())
         if self.usage_wanted:
             await exchange.event({**head, "choices": [], "usage": self._usage(requests)})
         await exchange.event("[DONE]", last=True)

@@ -29,6 +29,7 @@ except ModuleNotFoundError:
     raise MissingExtra(
         "serving needs starlette and uvicorn; install them: pip install 'seqloom[serve]'"
     ) from None
+from seqloom.serving import answering
 from seqloom.serving.answering import Service, complain
 from seqloom.serving.app import make_app
 from seqloom.serving.catalogue import Catalogue, named_paths
@@ -36,7 +37,7 @@ from seqloom.serving.configs import ServeConfig
 from seqloom.serving.fields import Refused
 
 NOTICE = 0.5  # seconds in which /ready is 503 before connections are refused
-LAST_SECONDS = 2.0  # after the time to drain: for the last chunks of streams
+LAST_SECONDS = 2.0  # for what is left to send, of a stream or a connection that ends
 KEEP_ALIVE = 75  # seconds that a connection may be idle between requests
 
 
@@ -47,6 +48,7 @@ def guarded(config: ServeConfig) -> type[H11Protocol]:
 
     class Guarded(H11Protocol):
         _alarm: asyncio.TimerHandle | None = None
+        _unread: asyncio.TimerHandle | None = None  # of a client that does not read its answer
         _idle = False  # between two requests
 
         def connection_made(self, transport: Any) -> None:
@@ -89,14 +91,31 @@ def guarded(config: ServeConfig) -> type[H11Protocol]:
                     self.transport.write(self.conn.send(event))
             self.transport.close()
 
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            seconds = answering.UNREAD_SECONDS + LAST_SECONDS
+            self._unread = self.loop.call_later(seconds, self.transport.abort)
+
+        def resume_writing(self) -> None:
+            super().resume_writing()
+            if self._unread is not None:
+                self._unread.cancel()
+
         def connection_lost(self, exc: Exception | None) -> None:
             self._disarm()
+            if self._unread is not None:
+                self._unread.cancel()
             super().connection_lost(exc)
 
         def _arm(self, seconds: float) -> None:
             self._disarm()
             if not self.transport.is_closing():
-                self._alarm = self.loop.call_later(seconds, self.transport.close)
+                self._alarm = self.loop.call_later(seconds, self._close)
+
+        def _close(self) -> None:
+            """Close; one that does not read what is left is cut off."""
+            self.transport.close()
+            self._alarm = self.loop.call_later(LAST_SECONDS, self.transport.abort)
 
         def _disarm(self) -> None:
             if self._alarm is not None:

@@ -350,7 +350,11 @@ class Dictionary(Translator):
     def _log_probs(self, source: np.ndarray, target: np.ndarray) -> np.ndarray:
         """Compute the log-probabilities of each target word and of the end."""
         end = 1.0 / (1.0 + self.rate * len(source))
-        words = self._probabilities(source, target[:-1]).mean(axis=1)
+        step = max(PAIRS // len(source), 1)  # of a long text all pairs of words are too many
+        pieces = np.split(target[:-1], range(step, len(target) - 1, step))
+        words = np.concatenate(
+            [self._probabilities(source, piece).mean(axis=1) for piece in pieces]
+        )
         return np.log(np.append((1.0 - end) * words, end)).astype(np.float32)
 
     def _probabilities(self, source: np.ndarray, target: np.ndarray) -> np.ndarray:

@@ -1,0 +1,148 @@
+"""What runs beside the event loop: wake-ups that must not be lost, work that is given up."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections import deque
+from types import SimpleNamespace
+
+import pytest
+
+pytest.importorskip("uvicorn")
+pytest.importorskip("starlette")
+
+from seqloom.serving.completions import Writer
+from seqloom.serving.fields import Fields, Refused, parse
+from seqloom.serving.requests import Event
+from seqloom.serving.workers import Workers
+
+WAIT = 60.0
+
+
+def test_an_event_that_comes_while_another_is_sent_is_not_missed():
+    """The last piece of a text arrives while the one before is sent; nobody rings again."""
+    sent = []
+
+    async def send_all():
+        request = SimpleNamespace(
+            events=deque([Event(0, "a", [], None)]), n=1, done=False, error=None, top=None
+        )
+
+        class Exchange:
+            fields = Fields({"stream": True})
+
+            async def until(self, work):
+                return await work
+
+            async def start(self, *arguments):
+                pass
+
+            async def event(self, values, last=False):
+                sent.append(values)
+                if len(sent) == 1:
+                    request.events.append(Event(0, "b", [], "length"))
+                    request.done = True
+                    writer._notify(request)
+                    await asyncio.sleep(0)
+                    await asyncio.sleep(0)
+
+        def shape(number, text, spelled, scores, request, finish, streamed):
+            return {"text": text, "finish_reason": finish}
+
+        model = SimpleNamespace(tokenizer=None, unit="line")
+        served = SimpleNamespace(name="m", engine=object(), model=model)
+        writer = Writer(Exchange(), served, "text_completion", "cmpl", shape)
+        await asyncio.wait_for(writer._stream([request]), WAIT)
+
+    asyncio.run(send_all())
+    assert [event["choices"][0]["text"] for event in sent[:-1]] == ["a", "b"]
+    assert sent[-1] == "[DONE]"
+
+
+def endless(begun, ended):
+    try:
+        begun.set()
+        while True:
+            sum(range(100))
+    finally:
+        ended.set()
+
+
+def test_work_that_nobody_waits_for_is_given_up():
+    async def ask():
+        workers = Workers(1)
+        begun, ended = threading.Event(), threading.Event()
+        task = asyncio.ensure_future(workers.run(endless, begun, ended))
+        waiting = asyncio.ensure_future(workers.run(endless, begun, ended))
+        await asyncio.to_thread(begun.wait, WAIT)
+        assert workers.n_jobs == 2
+        waiting.cancel()  # before it began
+        task.cancel()
+        await asyncio.wait({task, waiting})
+        assert await asyncio.to_thread(ended.wait, WAIT)
+        assert workers.n_jobs == 0
+        assert await asyncio.wait_for(workers.run(sum, [1, 2]), WAIT) == 3
+
+    asyncio.run(ask())
+
+
+def test_giving_up_hits_the_work_that_was_given_up_alone():
+    """Whenever it comes: work before and after it gives its answers."""
+
+    async def ask():
+        workers = Workers(2)
+        answers = []
+        for number in range(600):
+            task = asyncio.ensure_future(workers.run(sum, range(number)))
+            await asyncio.sleep(0)
+            if number % 2:
+                task.cancel()
+                await asyncio.wait({task})
+            else:
+                answers.append(await asyncio.wait_for(task, WAIT))
+        assert answers == [sum(range(number)) for number in range(0, 600, 2)]
+
+    asyncio.run(ask())
+
+
+def test_errors_come_back_and_all_work_can_be_ended():
+    async def ask():
+        workers = Workers(1)
+        with pytest.raises(ZeroDivisionError):
+            await workers.run(divmod, 1, 0)
+        begun, ended = threading.Event(), threading.Event()
+        task = asyncio.ensure_future(workers.run(endless, begun, ended))
+        await asyncio.to_thread(begun.wait, WAIT)
+        workers.end_all(ValueError("the end"))
+        with pytest.raises(ValueError, match="the end"):
+            await task
+        assert await asyncio.to_thread(ended.wait, WAIT)
+
+    asyncio.run(ask())
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"[" * 4_000_000, "nested more than 32 deep"),
+        (b'{"a":' * 40 + b"1" + b"}" * 40, "nested more than 32 deep"),
+        (b"\xff", "not UTF-8: byte 0"),
+        (b"[]", "must be an object"),
+        (b'{"a": NaN}', "NaN is not a number"),
+        (b"", "not JSON"),
+        (b'{"a": ' + b"1" * 5000 + b"}", "not JSON"),
+    ],
+)
+def test_bodies_are_refused_in_one_line(body, message):
+    with pytest.raises(Refused, match=message) as refused:
+        parse(body)
+    assert len(str(refused.value).splitlines()) == 1
+
+
+def test_brackets_in_strings_are_not_nested_and_surrogates_are_replaced():
+    text = "[{" * 1000
+    assert parse(json.dumps({"a": text}).encode()).raw("a") == text
+    values = parse(b'{"a": ["\\ud800x", {"\\uDC00": "\\ud83d\\ude00"}]}').raw("a")
+    assert values == ["\ufffdx", {"\ufffd": "😀"}]
