@@ -31,9 +31,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, NamedTuple
 
 Change = Callable[[Any], Any]
+
+
+class Traced(NamedTuple):
+    """What a model computed while it read one text: `model.trace(text)`.
+
+    Arrays have no axis for the batch: gates, states and outputs are (T, H), weights of attention
+    (heads, T, S).
+    """
+
+    tokens: list[str]  # what was read, one for each step
+    arrays: Mapping[str, Any]  # by name, as in a `Trace`
+    targets: list[str] = []  # noqa: RUF012 - read only; what a translator wrote, one for each of its steps
 
 
 class Trace(Mapping[str, Any]):
@@ -88,6 +100,15 @@ class Trace(Mapping[str, Any]):
 def within(trace: Trace | None, part: str, change: Change | None = None) -> Trace | None:
     """Return `trace.within(...)`, or None where nothing is traced."""
     return None if trace is None else trace.within(part, change)
+
+
+def by_text(trace: Trace) -> dict[str, Any]:
+    """Return the arrays that a network without torch traced of one text, weights of attention as
+    (heads, T, S).
+    """
+    return {
+        name: array.swapaxes(0, 1) if array.ndim == 3 else array for name, array in trace.items()
+    }
 
 
 def _composed(outer: Change | None, inner: Change | None) -> Change | None:

@@ -18,8 +18,9 @@ from typing import Any, Self
 
 from seqloom.charts import theme
 from seqloom.charts.theme import require_charts, script_json, specification, vega_lite, version
-from seqloom.errors import MissingExtra, suggest_known
+from seqloom.errors import DataError, MissingExtra, suggest_known
 from seqloom.forks import needs_threads
+from seqloom.frames import as_frame
 
 STYLE = f"""
 :root {{ color-scheme: light; }}
@@ -180,8 +181,15 @@ class Sheet:
     draw: Callable[[bool], Charts]  # called with whether the charts are for a page
     data: Any = None
     summary: Sequence[str] = ()  # sentences
+    lines: Sequence[str] = ()  # what a terminal shows above the sentences, such as a table
     arrange: Callable[[Charts], Any] = stacked  # all charts, with headings, as one for a picture
     page: Callable[[Sheet], Page] = with_headings
+
+    def to_frame(self) -> Any:
+        """Return the `rows` of the data as a frame of pandas or polars, or a table without them."""
+        if not isinstance(self.data, Mapping) or "rows" not in self.data:
+            raise DataError(f"{self.title}: there are no rows; see its data")
+        return as_frame(self.data["rows"])
 
     @cached_property
     def charts(self) -> Charts:

@@ -280,7 +280,9 @@ def json_line(value: Any) -> str:
 
 
 def finite(value: Any) -> Any:
-    """Replace infinity and NaN, which JSON lacks, by text."""
+    """Replace infinity and NaN, which JSON lacks, by text, and arrays by lists."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
     if isinstance(value, dict):
         return {key: finite(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

@@ -98,20 +98,28 @@ def read_states(
         yield ids, states[low:high]
 
 
+def tokens_before(model: LanguageModel, ids: np.ndarray) -> np.ndarray:
+    """Return the token before each of these: a unit ends with `</s>`, and the next begins as if it, or
+    another mark with which published weights begin, had just been read.
+    """
+    eos = model.tokenizer.eos_id
+    start = getattr(model, "start_id", eos)
+    read = np.concatenate([[start], ids[:-1]])
+    if not model.carry:
+        read[read == eos] = start
+    return read
+
+
 def hidden_of(model: LanguageModel, texts: str | Sequence[str]) -> Any:
     """Return the state after each token of a text, the mark before its first one included; for a
     list, a list.
     """
     model.check_fitted()
-    single, eos = isinstance(texts, str), model.tokenizer.eos_id
-    start = getattr(model, "start_id", eos)  # published weights may begin with another mark
+    single = isinstance(texts, str)
     result = []
     for group in _portions([texts] if isinstance(texts, str) else as_texts(texts)):
         for ids, states in read_states(model, group):
-            # A unit ends with `</s>`, and the next begins as if it, or that mark, had just been read.
-            read = np.concatenate([[start], ids[:-1]])
-            if not model.carry:
-                read[read == eos] = start
+            read = tokens_before(model, ids)
             result.append(Hidden([model.tokenizer.token(token) for token in read.tolist()], states))
     return result[0] if single else result
 

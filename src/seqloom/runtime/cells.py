@@ -6,6 +6,7 @@ cell is a subclass with `step`; `walk` then goes step by step.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -154,7 +155,7 @@ class Cell:
         rows, back = tuple(leaf[order] for leaf in state), np.argsort(order)
         lengths = np.diff(offsets)[order]
         begin = (offsets[1:] - 1)[order] if reverse else offsets[:-1][order]
-        collected = _StepTrace(trace, len(projected))
+        collected = StepTrace(trace, len(projected))
         for t in range(int(lengths.max(initial=0))):
             n = int(np.count_nonzero(lengths > t))
             rows_of_step = begin[:n] - t if reverse else begin[:n] + t
@@ -169,22 +170,30 @@ class Cell:
         return out, tuple(leaf[back] for leaf in rows)
 
 
-class _StepTrace:
-    """Collects the traces of the single steps of a walk into arrays over all steps."""
+class StepTrace:
+    """Collects the traces of single steps into arrays over all steps."""
 
     def __init__(self, trace: Trace | None, steps: int) -> None:
         self.trace, self.steps = trace, steps
         self.arrays: dict[str, np.ndarray] = {}
 
-    def put(self, rows: np.ndarray, step: Trace | None, state: Any) -> None:
+    def put(
+        self, rows: np.ndarray, step: Trace | None, state: Iterable[tuple[str, np.ndarray]] = ()
+    ) -> None:
+        """Keep what was traced in one step, of the rows in which these steps stand."""
         if self.trace is None or step is None:
             return
         for name, values in (*step.items(), *state):
-            if name not in self.arrays:
-                self.arrays[name] = np.zeros((self.steps, values.shape[1]), np.float32)
-            self.arrays[name][rows] = values
+            array = self.arrays.get(name)
+            if array is None or array.shape[-1] < values.shape[-1]:
+                grown = np.zeros((self.steps, *values.shape[1:]), np.float32)
+                if array is not None:  # attention to the steps so far, of which there are ever more
+                    grown[..., : array.shape[-1]] = array
+                array = self.arrays[name] = grown
+            array[rows, ..., : values.shape[-1]] = values
 
     def hand_over(self) -> None:
+        """Add the arrays to the trace of all steps."""
         for name, values in self.arrays.items():
             assert self.trace is not None
             self.trace.add(name, values)

@@ -17,6 +17,7 @@ import numpy as np
 from seqloom.batching import runs
 from seqloom.kernels.maths import TANH, activate
 from seqloom.runtime.attention import Cache
+from seqloom.runtime.cells import Sequences
 from seqloom.runtime.outputs import AdaptiveSoftmax, FullSoftmax, take_output
 from seqloom.runtime.recurrent import RecurrentStack, States
 from seqloom.runtime.transformer import GPTNet
@@ -100,6 +101,12 @@ class RecurrentNet:
             vocab_size,
             tied=self.embedding if tied else None,
         )
+
+    def read(self, ids: np.ndarray, offsets: np.ndarray, trace: Trace | None = None) -> np.ndarray:
+        """Return what the output layer reads after each token of concatenated sequences, (N, D)."""
+        x = np.asarray(self.embedding[ids], np.float32)
+        x = self.recurrent.walk(x, Sequences.at(offsets), within(trace, "recurrent"))[0]
+        return x if self.bridge is None else self.bridge(x)
 
     def step(
         self, layers: States, ids: np.ndarray, trace: Trace | None = None
@@ -286,14 +293,14 @@ class GPTStepper(Starting):
         """Return what the output layer saw, (n, D)."""
         return state.features
 
-    def read(self, windows: np.ndarray) -> np.ndarray:
+    def read(self, windows: np.ndarray, trace: Trace | None = None) -> np.ndarray:
         """Return the vectors (B, T, D) that predict the next token at each position of windows of text
         (B, T), each from position 0.
         """
         rows, steps = windows.shape
         cache = self.network.pages.extend(self.network.pages.start(rows), windows)
         return self.network.features(
-            windows.ravel(), cache, np.full(rows, steps, np.int64)
+            windows.ravel(), cache, np.full(rows, steps, np.int64), trace
         ).reshape(rows, steps, -1)
 
     def _read(self, windows: list[np.ndarray]) -> GPTState:

@@ -52,6 +52,18 @@ def read_text(paths: tuple[str, ...], reading: TextReading) -> Any:
     )
 
 
+def text_of(argument: str) -> str:
+    """Return the text that an argument is, or that is in the file which it names; of `-` standard input."""
+    import glob
+
+    from seqloom.text.file_names import looks_like_file
+
+    if argument != "-" and not looks_like_file(argument) and not glob.glob(argument):
+        return argument
+    corpus = read_text((argument,), TextReading())
+    return "".join(chunk.decode() for part in corpus.documents for chunk in part.chunks())
+
+
 def _say_if_typed(paths: tuple[str, ...]) -> None:
     import sys
 

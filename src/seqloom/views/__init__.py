@@ -14,6 +14,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from seqloom.views.catalogue import VIEWS
+
 if TYPE_CHECKING:
     from seqloom.comparison.pictures import comparison as comparison
     from seqloom.views.classification import explanation as explanation
@@ -49,6 +51,7 @@ _MODULES = {
 _PUBLIC = {
     name: f"seqloom.{module}" for module, names in _MODULES.items() for name in names.split()
 }
+_PUBLIC |= {name.replace("-", "_"): f"seqloom.views.{view.module}" for name, view in VIEWS.items()}
 
 __all__ = sorted(_PUBLIC)
 

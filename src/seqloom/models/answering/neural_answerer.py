@@ -206,6 +206,10 @@ class NeuralAnswerer(SequenceModel, Answerer):
     def _encode(self, pairs: list[tuple[str, str]]) -> Windows:
         return self._inputs().encode(pairs)
 
+    def steps_of(self, example: Any) -> tuple[Encoded, list[str]]:
+        encoded = self._encode([example]).encoded
+        return encoded, [self.tokenizer.token(i) for i in encoded.steps["ids"].tolist()]
+
     def _scores(self, network: Any, encoded: Encoded) -> np.ndarray:
         """Return the scores of all steps, (N, 2), by the network of torch."""
         import torch

@@ -79,7 +79,7 @@ if TYPE_CHECKING:
 
 class NeuralClassifier(SequenceModel, Classifier):
     name = "classifier"
-    public_names = "attention choose explain stream"
+    public_names = "attention choose explain stream trace"
     config_class = NeuralClassifierConfig
     learns_several = learns_pairs = True
     learnt_values: ClassVar[dict[str, Kind]] = {
@@ -289,6 +289,14 @@ class NeuralClassifier(SequenceModel, Classifier):
             assert isinstance(inputs, PublishedInputs)
             return inputs.encode_pairs(examples)
         return inputs.encode(examples)
+
+    def steps_of(self, example: Any) -> tuple[Encoded, list[str]]:
+        self.check_examples([example])
+        encoded = self.encode([example])
+        if self.sizes.columns:
+            return encoded, list(map(str, range(int(encoded.row_offsets[-1]))))
+        positions, words = explanation.steps_in_text(self, example)
+        return encoded, [words[i] for i in positions.tolist()]
 
     def text_inputs(self) -> TextInputs | PublishedInputs:
         c, published = self.config, self.published

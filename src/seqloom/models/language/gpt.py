@@ -36,6 +36,7 @@ from seqloom.runtime.language import GPTStepper
 from seqloom.runtime.transformer import GPTNet
 from seqloom.runtime.weights import Weights
 from seqloom.text.chat import MOST_CHARACTERS, ChatTemplate, checked_messages
+from seqloom.traces import Trace
 from seqloom.training.config import TrainConfig
 
 if TYPE_CHECKING:
@@ -221,6 +222,14 @@ class GPTLayers(Layers):
             start_id=model.start_id,
             start_alone=model.windows.start_alone,
         )
+
+    def read_traced(
+        self, model: Any, ids: np.ndarray, lengths: np.ndarray, trace: Trace
+    ) -> int:
+        """Read what the network sees at a time: the first sequence, up to its context."""
+        n_read = min(int(lengths[0]), model.config.context)
+        model.stepper().read(ids[None, :n_read], trace)
+        return n_read
 
     def flat_features(
         self,

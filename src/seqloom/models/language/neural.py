@@ -21,6 +21,7 @@ from seqloom.arrays import Length, Spec
 from seqloom.contracts import FitOptions, LanguageModel
 from seqloom.contracts.reading import continued_by_steps
 from seqloom.contracts.saving import Kind, optional, positive
+from seqloom.contracts.transforming import tokens_before
 from seqloom.decoding.stepper import check_scores
 from seqloom.errors import ConfigError, ModelError
 from seqloom.models.language.configs import NeuralConfig
@@ -43,6 +44,7 @@ from seqloom.models.network.network import (
     train_model,
 )
 from seqloom.runtime.weights import Weights
+from seqloom.traces import Trace, Traced, by_text
 from seqloom.training.config import TrainConfig
 
 if TYPE_CHECKING:
@@ -59,6 +61,7 @@ else:
 HELD_OUT = 0.05  # share of the tokens that is held out where no valid text was given
 PORTION_BY_STEPS = 1 << 13  # tokens that are scored at a time without torch, to show progress
 _MIN_TOKENS_TO_HOLD_OUT = 2000
+MAX_TRACED = 1 << 12  # tokens of a text of which everything that is computed is kept
 
 
 @dataclass
@@ -114,6 +117,16 @@ class Layers(ABC):
     @abstractmethod
     def batches(self, model: NeuralLanguageModel, ids: np.ndarray, train: TrainConfig) -> Any:
         """Return training batches of the ids."""
+
+    def read_traced(
+        self, model: NeuralLanguageModel, ids: np.ndarray, lengths: np.ndarray, trace: Trace
+    ) -> int:
+        """Read tokens (N,) of sequences of these lengths, without torch, and trace it; return how many
+        were read, which are fewer where the network sees only a part at a time.
+        """
+        raise ConfigError(
+            f"{model.name} models have neither a state nor attention, so there is nothing to trace"
+        )
 
     @abstractmethod
     def flat_features(
@@ -410,6 +423,25 @@ class NeuralLanguageModel(Mixin):
             if past is not None:
                 past.state = state, following
         return np.stack(features), check_scores(log_probs)
+
+    def trace(self, text: str, *patterns: str) -> Traced:
+        """Return what the network computes while it reads a text: gates, states, weights of attention
+        (`seqloom.traces` has their names), after the mark before the first token and after each token.
+
+        `patterns`: the wanted names, such as `*.gates.f`; none: all. Of a long text the first part is
+        read, with a message.
+        """
+        self.check_fitted()
+        ids, lengths = self.encode(text)
+        read = tokens_before(self, np.asarray(ids, np.int64))[:MAX_TRACED]
+        sizes = np.array([len(ids)]) if self.carry else np.asarray(lengths)
+        ends = np.minimum(np.cumsum(sizes), len(read))
+        sizes, trace = np.diff(ends, prepend=0), Trace(*patterns)
+        n_read = self.layers.read_traced(self, read, sizes[sizes > 0], trace)
+        if n_read < len(ids):
+            progress.say(f"of {len(ids):,} tokens, the first {n_read:,} are read together and shown")
+        names = [self.tokenizer.token(token) for token in read[:n_read].tolist()]
+        return Traced(names, by_text(trace))
 
     def adapting(self, lr: float | None) -> DynamicEvaluation:
         if self.bits:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from seqloom.batching import longest_first, there
+from seqloom.batching import longest_first, offsets, there
 from seqloom.contracts.language import LanguageModel
 from seqloom.encoder_table import find_cell
 from seqloom.errors import ConfigError
@@ -24,6 +24,7 @@ from seqloom.models.network.configs import options_of
 from seqloom.models.network.first_layer import Size
 from seqloom.runtime.language import RecurrentNet, RecurrentStepper
 from seqloom.runtime.weights import Weights
+from seqloom.traces import Trace
 from seqloom.training.config import TrainConfig
 
 if TYPE_CHECKING:
@@ -108,6 +109,12 @@ class RecurrentLayers(Layers):
 
     def stepper(self, model: NeuralLanguageModel, network: Any) -> RecurrentStepper:
         return RecurrentStepper(network, model.tokenizer.eos_id)
+
+    def read_traced(
+        self, model: NeuralLanguageModel, ids: np.ndarray, lengths: np.ndarray, trace: Trace
+    ) -> int:
+        model.runtime().read(ids, offsets(lengths), trace)
+        return len(ids)
 
     def flat_features(
         self,

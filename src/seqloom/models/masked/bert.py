@@ -35,11 +35,13 @@ from seqloom.models.masked.inputs import (
     read,
     read_inputs,
     take_encoder,
+    traced,
 )
 from seqloom.models.network.network import NetworkModel
 from seqloom.runtime.bert import BertNet, MaskedHead
 from seqloom.runtime.weights import Weights
 from seqloom.text.masks import HIDDEN
+from seqloom.traces import Traced
 
 if TYPE_CHECKING:
     import torch
@@ -69,7 +71,7 @@ class Masked(NamedTuple):
 
 class Bert(NetworkModel, MaskedModel):
     name = "bert"
-    public_names = "hidden"
+    public_names = "hidden trace"
     config_class = BertConfig
     learnt_values: ClassVar[dict[str, Kind]] = {**MARKS, **NetworkModel.network_values}
     inputs_16_bit = True
@@ -214,6 +216,22 @@ class Bert(NetworkModel, MaskedModel):
             for each, vectors in zip(inputs, self._vectors(inputs))
         ]
         return states[0] if single else states
+
+    def trace(self, text: Text, *patterns: str) -> Traced:
+        """Return what the network computes while it reads a text or a pair: weights of attention and
+        the vectors after each block (`seqloom.traces` has their names).
+
+        `patterns`: the wanted names, such as `*.weights`; none: all.
+        """
+        self.check_fitted()
+        row = self.encode(text)
+        row = cut_to(row, self.longest(len(row)))
+        return traced(
+            self.runtime().encoder,
+            self.marks.hide(self.marks.join(row, self.config.n_types)),
+            self.tokenizer,
+            patterns,
+        )
 
     def _vectors(self, inputs: list[Input]) -> list[np.ndarray]:
         """Return the vectors (T, D) of each text."""

@@ -23,11 +23,13 @@ from seqloom.runtime.bert import BertNet
 from seqloom.runtime.declarations import Shapes, shapes_of
 from seqloom.runtime.weights import Recorder, Weights
 from seqloom.text.masks import HIDDEN
+from seqloom.traces import Trace, Traced, by_text
 
 if TYPE_CHECKING:
     import torch
 
     from seqloom.nn import bert
+    from seqloom.text.tokenizer import Tokenizer
 
 
 TOKENS_PER_PASS = 1 << 13  # tokens, padding included, that are read in one pass
@@ -162,6 +164,15 @@ def read_inputs(network: BertNet, inputs: Sequence[Input]) -> tuple[np.ndarray, 
     row_offsets = offsets([len(each.ids) for each in inputs])
     ids, types = (np.concatenate(part) for part in zip(*inputs))
     return network(ids, row_offsets, types), row_offsets
+
+
+def traced(
+    network: BertNet, text: Input, tokenizer: Tokenizer, patterns: Sequence[str]
+) -> Traced:
+    """Return what the network computes while it reads one text, and its tokens."""
+    trace = Trace(*patterns)
+    network(text.ids, np.array([0, len(text.ids)]), text.types, trace)
+    return Traced([tokenizer.token(token) for token in text.ids.tolist()], by_text(trace))
 
 
 def groups(inputs: Sequence[Input]) -> list[Sequence[Input]]:

@@ -29,10 +29,12 @@ from seqloom.models.masked.inputs import (
     hidden_states,
     read_inputs,
     take_encoder,
+    traced,
 )
 from seqloom.models.network.network import NetworkModel
 from seqloom.runtime.bert import BertNet
 from seqloom.runtime.weights import Weights
+from seqloom.traces import Traced
 
 if TYPE_CHECKING:
     import torch
@@ -106,6 +108,15 @@ class SentenceEncoder(NetworkModel, TextEmbedder):
                 "reads; their ends are left out"
             )
         return [marks.join(cut_to((row,), most)) for row in rows]
+
+    def trace(self, text: str, *patterns: str) -> Traced:
+        """Return what the network computes while it reads a text: weights of attention and the vectors
+        after each block (`seqloom.traces` has their names).
+
+        `patterns`: the wanted names, such as `*.weights`; none: all.
+        """
+        self.check_fitted()
+        return traced(self.runtime(), self._inputs([text])[0], self.tokenizer, patterns)
 
     def _pooled(self, x: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         """Compute the vectors (B, D) of texts from those of their tokens (N, D); a text has marks, so

@@ -35,6 +35,7 @@ from seqloom.models.sequence.published import (
     open_encoder,
     slower,
 )
+from seqloom.traces import Trace, Traced, by_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -84,6 +85,22 @@ class SequenceModel(NetworkModel):
             else {}
         )
         return self.config.all_options() | sized
+
+    def trace(self, example: Any, *patterns: str) -> Traced:
+        """Return what the network computes while it reads an example: gates, states, weights of
+        attention (`seqloom.traces` has their names).
+
+        `patterns`: the wanted names, such as `*.gates.f`; none: all.
+        """
+        self.check_fitted()
+        encoded, names = self.steps_of(example)
+        trace = Trace(*patterns)
+        self.runtime()(encoded.examples(), trace)
+        return Traced(names, by_text(trace))
+
+    def steps_of(self, example: Any) -> tuple[Encoded, list[str]]:
+        """Return an example as the network reads it, and a name for each step of it."""
+        raise NotImplementedError
 
     def array_specs(self, length: Length) -> dict[str, Spec]:
         check_match(self.config.encoder, self.learnt)

@@ -59,7 +59,7 @@ UNKNOWN = "<unk>"  # the first in the table of words
 
 class NeuralTagger(SequenceModel, Tagger):
     name = "tagger"
-    public_names = "stream"
+    public_names = "stream trace"
     config_class = NeuralTaggerConfig
     learnt_values: ClassVar[dict[str, Kind]] = {
         **Tagger.learnt_values,
@@ -279,6 +279,13 @@ class NeuralTagger(SequenceModel, Tagger):
                 Spellings.of(list(different), character_ids, LONGEST_WORD),
             )
         return Encoded(steps, row_offsets, spellings)
+
+    def steps_of(self, example: Any) -> tuple[Encoded, list[str]]:
+        (words,), single = self.sequences(example)
+        encoded = self._encode([words])
+        if self.config.published:
+            words = [self.tokenizer.token(i) for i in encoded.steps["ids"].tolist()]
+        return encoded, words
 
     def _tag(self, network: Any, encoded: Encoded) -> list[np.ndarray]:
         import torch

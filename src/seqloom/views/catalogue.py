@@ -1,0 +1,135 @@
+"""Every view of `seqloom.inspect` that has a command: `seqloom inspect NAME MODEL [TEXT]`.
+
+A view is a function in this folder, marked with `view`, which gets what it looks at and its options and
+returns a `Sheet`; and a line in `VIEWS`, which says of which models it is, what it looks at besides them,
+and which options it has. The command, its flags and `--help`, the arguments in Python and the list that
+`seqloom inspect MODEL` prints all follow from that line.
+
+    >>> from seqloom import NGram
+    >>> "surprisal" in views_of(NGram(order=2).fit("the cat sat"))
+    True
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import wraps
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from seqloom.config import Config, field_types, make
+from seqloom.errors import ConfigError
+from seqloom.views import configs, needs
+
+if TYPE_CHECKING:
+    from seqloom.charts.page import Sheet
+
+# What a view looks at, in order; the command line has an argument for each:
+# model: a fitted model or the directory of one; other: a second one; text: what the model reads, one text,
+# or several where it reads pairs; data: held-out data of the model's task; runs: directories of runs.
+Inputs = tuple[str, ...]
+OF_TEXT: Inputs = ("model", "text")
+
+
+@dataclass(frozen=True)
+class View:
+    """What is said of a view: a line of help, the file of this folder with its function, which models have
+    it, what it looks at, its options, and examples of the command without `seqloom inspect`.
+    """
+
+    help: str
+    module: str
+    fits: Callable[[Any], bool] = needs.anything
+    inputs: Inputs = OF_TEXT
+    options: type[Config] = Config
+    examples: tuple[str, ...] = ()
+
+    @property
+    def of_models(self) -> bool:
+        """Tell whether it is a view of a model, and not of runs or of nothing given."""
+        return "model" in self.inputs
+
+
+VIEWS = {
+    # ---- language models
+    "surprisal": View(
+        "What each token of a text costs a language model, and what it expected instead.",
+        "surprisal",
+        needs.language_model,
+        options=configs.SurprisalOptions,
+        examples=('surprisal model "to be or not to be"', "surprisal model text.txt --top 5"),
+    ),
+    # ---- recurrent networks
+    "gates": View(
+        "Gates, cell and hidden states of a recurrent network along a text.",
+        "gates",
+        needs.recurrence,
+        options=configs.GatesOptions,
+        examples=('gates model "to be or not to be"', 'gates model "to be" --layer 1 --chart gates.html'),
+    ),
+    # ---- gradients
+    # ---- attention
+    "attention": View(
+        "Where each step of a text looks: the weights of a layer and head of attention.",
+        "attention",
+        needs.attention,
+        options=configs.AttentionOptions,
+        examples=('attention model "the cat sat"', 'attention model "the cat sat" --layer 1 --head 0'),
+    ),
+    # ---- what is in the vectors
+    # ---- answers
+    # ---- runs
+}
+
+
+def views_of(model: Any) -> dict[str, View]:
+    """Return the views that a fitted model has."""
+    return {name: view for name, view in VIEWS.items() if view.of_models and view.fits(model)}
+
+
+def check(name: str, model: Any) -> None:
+    """Refuse a view that a model does not have, and name those that it has."""
+    model.check_fitted()
+    if not VIEWS[name].fits(model):
+        raise ConfigError(
+            f"there is no view {name!r} of {model.name} models; there are: {', '.join(views_of(model))}"
+        )
+
+
+def run(name: str, *inputs: Any, **options: Any) -> Sheet:
+    """Return the sheet of a view by its name."""
+    function = getattr(import_module(f"seqloom.views.{VIEWS[name].module}"), name.replace("-", "_"))
+    return function(*inputs, **options)
+
+
+def view(function: Callable[..., Sheet]) -> Callable[..., Sheet]:
+    """Make a function of inputs and options a view: it takes its options as keywords, checks them as the
+    command line does, and refuses models that do not have the view.
+    """
+    name = function.__name__.replace("_", "-")
+    entry = VIEWS[name]
+
+    @wraps(function)
+    def viewed(*inputs: Any, **options: Any) -> Sheet:
+        if len(inputs) != len(entry.inputs):
+            raise ConfigError(
+                f"{name} takes {', '.join(entry.inputs) or 'options'} and keywords; {len(inputs)} "
+                "arguments are given"
+            )
+        settings = make(entry.options, None, options)
+        for kind, value in zip(entry.inputs, inputs):
+            if kind in ("model", "other"):
+                check(name, value)
+        return function(*inputs, settings)
+
+    kinds, keyword = field_types(entry.options), inspect.Parameter.KEYWORD_ONLY
+    viewed.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [inspect.Parameter(kind, inspect.Parameter.POSITIONAL_ONLY) for kind in entry.inputs]
+        + [
+            inspect.Parameter(f.name, keyword, default=f.default, annotation=kinds[f.name])
+            for f in fields(entry.options)
+        ]
+    )
+    return viewed
