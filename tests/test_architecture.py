@@ -526,28 +526,28 @@ def test_nothing_hides_the_standard_library(path):
 
 # ---- budgets: what the house may weigh. A commit that raises one of them says why.
 
-MAX_FILES = 458
+MAX_FILES = 500
 MAX_KILOTOKENS = {  # thousands of Python tokens of a folder; "" are the files of the package itself
     "": 23,
-    "charts": 29,
-    "cli": 31,
+    "charts": 45,
+    "cli": 33,
     "comparison": 33,
     "contracts": 37,
     "data": 64,
     "decoding": 17,
     "interop": 42,
-    "kernels": 52,
+    "kernels": 55,
     "metrics": 32,
-    "models": 139,
-    "nn": 36,
-    "reference": 9,
-    "runtime": 24,
+    "models": 150,
+    "nn": 42,
+    "reference": 13,
+    "runtime": 27,
     "serving": 21,
     "tasks": 16,
     "testing": 14,
     "text": 28,
     "training": 18,
-    "views": 12,
+    "views": 60,
 }
 
 

@@ -45,7 +45,11 @@ class Traced(NamedTuple):
 
     tokens: list[str]  # what was read, one for each step
     arrays: Mapping[str, Any]  # by name, as in a `Trace`
-    targets: list[str] = []  # noqa: RUF012 - read only; what a translator wrote, one for each of its steps
+    targets: list[str] = []  # noqa: RUF012 - read only; of a translator what its decoder read
+
+    def steps(self, name: str) -> list[str]:
+        """Return what the steps of an array are called: those of the text, or of a decoder."""
+        return self.targets if name.startswith(("decoder", "cross")) else self.tokens
 
 
 class Trace(Mapping[str, Any]):

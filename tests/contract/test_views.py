@@ -75,7 +75,7 @@ def check_sheet(sheet):
 def test_what_is_said_of_a_view(name, view: View):
     assert view.help.endswith(".")
     assert view.examples
-    assert all(example.split()[0] == name for example in view.examples)
+    assert all(example.startswith(f"seqloom inspect {name} ") for example in view.examples)
     assert all(f.metadata["help"] for f in fields(view.options))
     assert callable(getattr(seqloom.inspect, name.replace("-", "_")))
     with pytest.raises(ConfigError, match="arguments are given"):
@@ -87,7 +87,9 @@ def test_every_function_that_is_a_view_is_in_the_table():
     marked = {
         line.removeprefix("def ").split("(")[0].replace("_", "-")
         for file in folder.glob("*.py")
-        for before, line in zip(file.read_text("utf-8").split("\n"), file.read_text("utf-8").split("\n")[1:])
+        for before, line in zip(
+            file.read_text("utf-8").split("\n"), file.read_text("utf-8").split("\n")[1:]
+        )
         if before == "@view"
     }
     assert marked == set(VIEWS)

@@ -17,6 +17,7 @@ from pathlib import Path
 import click
 
 from seqloom.registry import MODELS
+from seqloom.views.catalogue import VIEWS
 from tests.fuzz.command_worker import Worker
 from tests.fuzz.counts import Counts
 from tests.fuzz.specimens import SPECIMENS
@@ -101,6 +102,8 @@ BASES = {  # arguments of a run that works
     "trace": ("seq2seq", "the cat"),
     "exposure-bias": ("seq2seq", "pairs.tsv"),
 }
+LOOKED_AT = {"model": "lstm", "other": "ngram", "text": "the cat", "data": "text", "runs": "lstm"}
+BASES |= {name: tuple(LOOKED_AT[kind] for kind in view.inputs) for name, view in VIEWS.items()}
 OTHERS = {
     "generate": ("lstm", "gpt-4-bit"),
     "score": ("lstm", "gpt-4-bit", "bert"),

@@ -181,9 +181,9 @@ class Sheet:
     draw: Callable[[bool], Charts]  # called with whether the charts are for a page
     data: Any = None
     summary: Sequence[str] = ()  # sentences
-    lines: Sequence[str] = ()  # what a terminal shows above the sentences, such as a table
     arrange: Callable[[Charts], Any] = stacked  # all charts, with headings, as one for a picture
     page: Callable[[Sheet], Page] = with_headings
+    lines: Sequence[str] = ()  # what a terminal shows above the sentences, such as a table
 
     def to_frame(self) -> Any:
         """Return the `rows` of the data as a frame of pandas or polars, or a table without them."""

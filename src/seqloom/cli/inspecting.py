@@ -127,7 +127,7 @@ def command_of(name: str, view: View) -> click.Command:
             click.echo(shown(sheet))
 
     sentences = [view.help, *(text for kind, text in LOOKS_AT.items() if kind in view.inputs)]
-    examples = "\n".join(f"  seqloom inspect {example}" for example in view.examples)
+    examples = "\n".join(f"  {example}" for example in view.examples)
     made = common(show)
     made = config_options(view.options)(made)
     made = click.option("--chart", metavar="FILE", help="Draw it: .png, .svg, .html.")(made)
@@ -135,7 +135,9 @@ def command_of(name: str, view: View) -> click.Command:
         metavar, count = ARGUMENTS[kind]
         made = click.argument(kind, metavar=metavar, nargs=count)(made)
     return click.command(
-        name=name, help="\n\n".join(sentences), epilog=f"\b\nExamples:\n{examples}\n" if examples else None
+        name=name,
+        help="\n\n".join(sentences),
+        epilog=f"\b\nExamples:\n{examples}\n" if examples else None,
     )(made)
 
 

@@ -7,7 +7,7 @@ cell is a subclass with `step`; `walk` then goes step by step.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 

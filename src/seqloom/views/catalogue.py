@@ -35,8 +35,8 @@ OF_TEXT: Inputs = ("model", "text")
 
 @dataclass(frozen=True)
 class View:
-    """What is said of a view: a line of help, the file of this folder with its function, which models have
-    it, what it looks at, its options, and examples of the command without `seqloom inspect`.
+    """What is said of a view: a line of help, the file of this folder with its function (no view is called
+    like a file), which models have it, what it looks at, its options, and examples of the command.
     """
 
     help: str
@@ -56,27 +56,36 @@ VIEWS = {
     # ---- language models
     "surprisal": View(
         "What each token of a text costs a language model, and what it expected instead.",
-        "surprisal",
+        "token_costs",
         needs.language_model,
         options=configs.SurprisalOptions,
-        examples=('surprisal model "to be or not to be"', "surprisal model text.txt --top 5"),
+        examples=(
+            'seqloom inspect surprisal model "to be or not to be"',
+            "seqloom inspect surprisal model text.txt --top 5",
+        ),
     ),
     # ---- recurrent networks
     "gates": View(
         "Gates, cell and hidden states of a recurrent network along a text.",
-        "gates",
+        "recurrence",
         needs.recurrence,
         options=configs.GatesOptions,
-        examples=('gates model "to be or not to be"', 'gates model "to be" --layer 1 --chart gates.html'),
+        examples=(
+            'seqloom inspect gates model "to be or not to be"',
+            'seqloom inspect gates model "to be" --layer 1 --chart gates.html',
+        ),
     ),
     # ---- gradients
     # ---- attention
     "attention": View(
         "Where each step of a text looks: the weights of a layer and head of attention.",
-        "attention",
+        "attending",
         needs.attention,
         options=configs.AttentionOptions,
-        examples=('attention model "the cat sat"', 'attention model "the cat sat" --layer 1 --head 0'),
+        examples=(
+            'seqloom inspect attention model "the cat sat"',
+            'seqloom inspect attention model "the cat sat" --layer 1 --head 0',
+        ),
     ),
     # ---- what is in the vectors
     # ---- answers

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from seqloom.config import MAX_INTEGER, Config, option
 
-
 # ---- language models
 
 

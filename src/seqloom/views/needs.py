@@ -26,7 +26,8 @@ def recurrence(model: Any) -> bool:
 def attention(model: Any) -> bool:
     """Tell whether steps attend to each other, or those of a target to a source."""
     return hasattr(model, "trace") and (
-        has_weights(model, "*attention.qkv.weight") or getattr(model.config, "attention", "none") != "none"
+        has_weights(model, "*attention.qkv.weight")
+        or getattr(model.config, "attention", "none") != "none"
     )
 
 

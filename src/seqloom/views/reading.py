@@ -20,5 +20,7 @@ def traced(model: Any, example: Any, *patterns: str) -> Traced:
 def remarks(model: Any) -> list[str]:
     """Return what must be said of any picture of this model's network."""
     if getattr(model, "bits", None):
-        return [f"The weights are rounded to {model.bits} bits, and what is shown was computed with these."]
+        return [
+            f"The weights are rounded to {model.bits} bits, and what is shown was computed with these."
+        ]
     return []

@@ -223,9 +223,7 @@ class GPTLayers(Layers):
             start_alone=model.windows.start_alone,
         )
 
-    def read_traced(
-        self, model: Any, ids: np.ndarray, lengths: np.ndarray, trace: Trace
-    ) -> int:
+    def read_traced(self, model: Any, ids: np.ndarray, lengths: np.ndarray, trace: Trace) -> int:
         """Read what the network sees at a time: the first sequence, up to its context."""
         n_read = min(int(lengths[0]), model.config.context)
         model.stepper().read(ids[None, :n_read], trace)

@@ -21,7 +21,6 @@ from seqloom.arrays import Length, Spec
 from seqloom.contracts import FitOptions, LanguageModel
 from seqloom.contracts.reading import continued_by_steps
 from seqloom.contracts.saving import Kind, optional, positive
-from seqloom.contracts.transforming import tokens_before
 from seqloom.decoding.stepper import check_scores
 from seqloom.errors import ConfigError, ModelError
 from seqloom.models.language.configs import NeuralConfig
@@ -43,8 +42,8 @@ from seqloom.models.network.network import (
     prepare,
     train_model,
 )
+from seqloom.models.network.tracing import trace_text
 from seqloom.runtime.weights import Weights
-from seqloom.traces import Trace, Traced, by_text
 from seqloom.training.config import TrainConfig
 
 if TYPE_CHECKING:
@@ -61,7 +60,6 @@ else:
 HELD_OUT = 0.05  # share of the tokens that is held out where no valid text was given
 PORTION_BY_STEPS = 1 << 13  # tokens that are scored at a time without torch, to show progress
 _MIN_TOKENS_TO_HOLD_OUT = 2000
-MAX_TRACED = 1 << 12  # tokens of a text of which everything that is computed is kept
 
 
 @dataclass
@@ -118,16 +116,6 @@ class Layers(ABC):
     def batches(self, model: NeuralLanguageModel, ids: np.ndarray, train: TrainConfig) -> Any:
         """Return training batches of the ids."""
 
-    def read_traced(
-        self, model: NeuralLanguageModel, ids: np.ndarray, lengths: np.ndarray, trace: Trace
-    ) -> int:
-        """Read tokens (N,) of sequences of these lengths, without torch, and trace it; return how many
-        were read, which are fewer where the network sees only a part at a time.
-        """
-        raise ConfigError(
-            f"{model.name} models have neither a state nor attention, so there is nothing to trace"
-        )
-
     @abstractmethod
     def flat_features(
         self,
@@ -169,6 +157,8 @@ class NeuralLanguageModel(Mixin):
         **NetworkModel.network_values,
     }
     layers: ClassVar[Layers]
+    public_names = "trace"
+    trace = trace_text
 
     @property
     def carry(self) -> bool:
@@ -342,9 +332,8 @@ class NeuralLanguageModel(Mixin):
             log_probs, state = continued_by_steps(self, ids, state)
             return check_scores(log_probs), state
         past = Past() if state is None else state
-        return check_scores(
-            self.flat_log_probs(self.network(), ids, np.array([len(ids)]), past)
-        ), past
+        log_probs = self.flat_log_probs(self.network(), ids, np.array([len(ids)]), past)
+        return check_scores(log_probs), past
 
     def stepper(self, *, eight_bit: bool = False) -> Any:
         self.check_fitted()
@@ -408,9 +397,8 @@ class NeuralLanguageModel(Mixin):
         self, ids: np.ndarray, lengths: np.ndarray, past: Past | None
     ) -> tuple[np.ndarray, np.ndarray]:
         stepper: Any = self.stepper()
-        features: list[np.ndarray] = []
+        features, position = [], 0
         log_probs = np.empty(len(ids), np.float32)
-        position = 0
         for length in lengths.tolist():
             state, following = (
                 stepper.start(1) if past is None or past.state is None else past.state
@@ -423,25 +411,6 @@ class NeuralLanguageModel(Mixin):
             if past is not None:
                 past.state = state, following
         return np.stack(features), check_scores(log_probs)
-
-    def trace(self, text: str, *patterns: str) -> Traced:
-        """Return what the network computes while it reads a text: gates, states, weights of attention
-        (`seqloom.traces` has their names), after the mark before the first token and after each token.
-
-        `patterns`: the wanted names, such as `*.gates.f`; none: all. Of a long text the first part is
-        read, with a message.
-        """
-        self.check_fitted()
-        ids, lengths = self.encode(text)
-        read = tokens_before(self, np.asarray(ids, np.int64))[:MAX_TRACED]
-        sizes = np.array([len(ids)]) if self.carry else np.asarray(lengths)
-        ends = np.minimum(np.cumsum(sizes), len(read))
-        sizes, trace = np.diff(ends, prepend=0), Trace(*patterns)
-        n_read = self.layers.read_traced(self, read, sizes[sizes > 0], trace)
-        if n_read < len(ids):
-            progress.say(f"of {len(ids):,} tokens, the first {n_read:,} are read together and shown")
-        names = [self.tokenizer.token(token) for token in read[:n_read].tolist()]
-        return Traced(names, by_text(trace))
 
     def adapting(self, lr: float | None) -> DynamicEvaluation:
         if self.bits:

@@ -166,9 +166,7 @@ def read_inputs(network: BertNet, inputs: Sequence[Input]) -> tuple[np.ndarray, 
     return network(ids, row_offsets, types), row_offsets
 
 
-def traced(
-    network: BertNet, text: Input, tokenizer: Tokenizer, patterns: Sequence[str]
-) -> Traced:
+def traced(network: BertNet, text: Input, tokenizer: Tokenizer, patterns: Sequence[str]) -> Traced:
     """Return what the network computes while it reads one text, and its tokens."""
     trace = Trace(*patterns)
     network(text.ids, np.array([0, len(text.ids)]), text.types, trace)

@@ -281,7 +281,7 @@ class NeuralTagger(SequenceModel, Tagger):
         return Encoded(steps, row_offsets, spellings)
 
     def steps_of(self, example: Any) -> tuple[Encoded, list[str]]:
-        (words,), single = self.sequences(example)
+        (words,), _ = self.sequences(example)
         encoded = self._encode([words])
         if self.config.published:
             words = [self.tokenizer.token(i) for i in encoded.steps["ids"].tolist()]

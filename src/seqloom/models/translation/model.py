@@ -25,6 +25,7 @@ from seqloom.decoding.configs import TranslationConfig
 from seqloom.decoding.stepper import Stepper, check_scores
 from seqloom.errors import ConfigError, DataError, ModelError
 from seqloom.models.network.network import NetworkModel, check_held_out, prepare, train_model
+from seqloom.models.network.tracing import trace_pair
 from seqloom.models.sequence.configs import Sizes, is_sizes, read_sizes
 from seqloom.models.sequence.inputs import Encoded, NumberInputs, check_numbers
 from seqloom.models.translation.pairs import (
@@ -39,10 +40,9 @@ from seqloom.models.translation.pairs import (
     short_enough,
     without_start,
 )
-from seqloom.runtime.cells import StepTrace
 from seqloom.runtime.readers import NumberReader, TokenReader
 from seqloom.runtime.weights import Weights
-from seqloom.traces import Trace, Traced, by_text
+from seqloom.traces import Trace
 
 if TYPE_CHECKING:
     import torch
@@ -76,6 +76,7 @@ class TranslationModel(Mixin):
         "recompute": "it keeps all activations; lower batch_size to save memory",
     }
     public_names = "trace"
+    trace = trace_pair
     reverse_source: ClassVar[bool] = False
 
     # ---- what a network writes
@@ -419,39 +420,6 @@ class TranslationModel(Mixin):
         return [
             attention[:length] for attention, length in zip(out, encoded_targets.lengths.tolist())
         ]
-
-    def trace(self, source: Any, *patterns: str, target: str | None = None) -> Traced:
-        """Return what the network computes while it reads a source and writes a target (its own
-        translation unless one is given): gates, states, weights of attention (`seqloom.traces` has
-        their names). A step of the target is what is computed from the token before it.
-
-        `patterns`: the wanted names, such as `*cross.weights`; none: all.
-        """
-        self.check_fitted()
-        target = self.translate(source) if target is None else target
-        encoded, trace = self.encode_sources([source]), Trace(*patterns)
-        ids = encode_texts(self.target_tokenizer, [target]).steps["ids"]
-        self.check_lengths(encoded, "source")
-        read = np.concatenate([self.start_ids, ids[:-1]]).astype(np.int64)
-        network: Any = self.runtime()
-        memory = network.encode(encoded.examples(), trace)
-        state, collected = network.start(memory, 1), StepTrace(trace, len(read))
-        for t in range(len(read)):
-            step = trace.empty()
-            _, state = network.step(memory, state, read[t : t + 1], step)
-            collected.put(np.array([t]), step)
-        collected.hand_over()
-        token = self.target_tokenizer.token
-        return Traced(
-            self.names_of_steps(encoded), by_text(trace), [token(i) for i in read.tolist()]
-        )
-
-    def names_of_steps(self, encoded: Encoded) -> list[str]:
-        """Return a name for each step of one encoded source, in the order in which it is read."""
-        if "ids" not in encoded.steps:
-            return list(map(str, range(int(encoded.row_offsets[-1]))))
-        tokenizer = self.tokenizers["source"]
-        return [tokenizer.token(i) for i in encoded.steps["ids"].tolist()]
 
     def _forced(
         self, network: Any, sources: Encoded, targets: Encoded, trace: Trace | None = None

@@ -10,12 +10,13 @@ from seqloom.errors import ConfigError
 from seqloom.views.catalogue import view
 from seqloom.views.configs import AttentionOptions
 from seqloom.views.hidden import visible
+from seqloom.views.reading import traced as read_traced
 
 
 @view
 def attention(model: Any, example: Any, options: AttentionOptions) -> Sheet:
     """Show the weights of one layer, of one head or the mean of all."""
-    traced = model.trace(example, "*attention.weights", "*cross.weights")
+    traced = read_traced(model, example, "*attention.weights", "*cross.weights")
     names = list(traced.arrays)
     chosen = len(names) - 1 if options.layer is None else options.layer
     if chosen >= len(names):
@@ -24,14 +25,13 @@ def attention(model: Any, example: Any, options: AttentionOptions) -> Sheet:
     if options.head is not None and options.head >= len(weights):
         raise ConfigError(f"head must be from 0 to {len(weights) - 1}; got {options.head}")
     shown = weights.mean(0) if options.head is None else weights[options.head]
-    steps = traced.targets if len(shown) != len(traced.tokens) else traced.tokens
+    steps = traced.steps(names[chosen])
+    keys = traced.tokens if "cross" in names[chosen] else steps
     return Sheet(
         f"{model.label()}: {names[chosen]}",
         lambda page: {
-            "Weights": alignment_chart(
-                shown, list(map(visible, traced.tokens)), list(map(visible, steps))
-            )
+            "Weights": alignment_chart(shown, list(map(visible, keys)), list(map(visible, steps)))
         },
-        {"layer": names[chosen], "tokens": traced.tokens, "steps": steps, "weights": shown},
+        {"layer": names[chosen], "tokens": keys, "steps": steps, "weights": shown},
         [f"{len(names)} layers with {len(weights)} heads: {', '.join(names)}."],
     )

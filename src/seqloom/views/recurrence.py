@@ -12,12 +12,14 @@ from seqloom.errors import ConfigError
 from seqloom.views.catalogue import view
 from seqloom.views.configs import GatesOptions
 from seqloom.views.hidden import visible
+from seqloom.views.reading import remarks
+from seqloom.views.reading import traced as read_traced
 
 
 @view
 def gates(model: Any, example: Any, options: GatesOptions) -> Sheet:
     """Show the gates and states of one layer at each step of a text."""
-    traced = model.trace(example)
+    traced = read_traced(model, example)
     layers = layers_of(traced.arrays)
     names = list(layers)
     chosen = len(names) - 1 if options.layer is None else options.layer
@@ -28,12 +30,17 @@ def gates(model: Any, example: Any, options: GatesOptions) -> Sheet:
         f"{model.label()}: {names[chosen]}",
         lambda page: {
             name: belief_chart(
-                np.abs(array[:, : options.units]), list(map(visible, traced.tokens)), list(map(str, range(min(array.shape[1], options.units))))
+                np.abs(array[:, : options.units]),
+                list(map(visible, traced.steps(names[chosen]))),
+                list(map(str, range(min(array.shape[1], options.units)))),
             )
             for name, array in arrays.items()
         },
         {"layer": names[chosen], "tokens": traced.tokens, **arrays},
-        [f"{len(traced.tokens):,} steps, {len(names)} layers and directions: {', '.join(names)}."],
+        [
+            *remarks(model),
+            f"{len(traced.tokens):,} steps, {len(names)} layers and directions: {', '.join(names)}.",
+        ],
     )
 
 
