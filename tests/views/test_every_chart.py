@@ -17,6 +17,8 @@ from seqloom import charts, inspect
 from seqloom.charts import theme
 from seqloom.data.describe import describe
 from seqloom.models.word_vectors.debias import bias_direction, debias, report
+from seqloom.views.catalogue import OF_TEXT, VIEWS
+from seqloom.views.catalogue import run as run_view
 from tests.legible import lying_on_each_other, written
 from tests.views.test_legible import WIDEST
 
@@ -151,6 +153,33 @@ def _vectors(plays):
     }
 
 
+LINE = "First Citizen:\nBefore we proceed any further, hear me speak."
+
+
+def _views(plays, speeches, kinds, spellings):
+    """Each view of a text, of the first of these models that has it; a view of something else is listed."""
+    text = plays[:20_000]
+    models = [
+        seqloom.NGram(order=3, tokenizer="byte").fit(plays),
+        seqloom.LSTM(d_hidden=24, n_layers=2).fit(text, train=SHORT),
+        seqloom.GPT(d_model=16, n_heads=2, n_layers=2, vocab_size=300).fit(text, train=SHORT),
+        seqloom.NeuralClassifier(encoder="bilstm", d_hidden=12).fit(speeches, train=SHORT),
+        seqloom.NeuralTagger(d_hidden=12).fit(kinds, train=SHORT),
+        seqloom.Seq2Seq(tokenizer="char", d_hidden=8).fit(spellings, train=SHORT),
+    ]
+
+    def of_text(name, view):
+        model = next(model for model in models if view.fits(model))
+        example = spellings[5][0] if model.task == "translator" else LINE
+        return lambda: run_view(name, model, example)
+
+    return {
+        name.replace("-", "_"): of_text(name, view)
+        for name, view in VIEWS.items()
+        if view.inputs == OF_TEXT
+    }
+
+
 @pytest.fixture(scope="module")
 def calls(plays, speeches, kinds, days, spellings, tmp_path_factory):
     tmp = tmp_path_factory.mktemp("drawn")
@@ -160,6 +189,7 @@ def calls(plays, speeches, kinds, days, spellings, tmp_path_factory):
         **_series(days, tmp),
         **_translators(spellings, tmp),
         **_vectors(plays),
+        **_views(plays, speeches, kinds, spellings),
     }
 
 
@@ -171,7 +201,7 @@ def functions():
         for its in [import_module(f"seqloom.charts.{module.name}")]
         for name, one in python.getmembers(its, python.isfunction)
         if one.__annotations__.get("return") == "Any" and not name.startswith("_")
-        if one.__module__ == its.__name__
+        if one.__module__ == its.__name__ and module.name != "page"  # which arranges charts
     }
 
 
