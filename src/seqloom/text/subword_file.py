@@ -278,21 +278,22 @@ def _check_merges(merges: Any, ids: dict[str, int], prefix: str) -> None:
     the second part must have it.
     """
     _need(isinstance(merges, list), "its merges are not a list")
-    for merge in merges:
+    for merge in merges:  # of which there are many: messages are written where one is wrong
         parts = merge.split(" ") if isinstance(merge, str) else merge
         if isinstance(merge, str) and merge.startswith("#version"):
             continue
-        two = (
-            isinstance(parts, list)
-            and len(parts) == 2
-            and all(isinstance(part, str) for part in parts)
-        )
-        _need(two, f"{merge!r:.40} is not a pair of tokens to merge")
+        if (
+            not isinstance(parts, list)
+            or len(parts) != 2
+            or not isinstance(parts[0], str)
+            or not isinstance(parts[1], str)
+        ):
+            raise _Fault(f"{merge!r:.40} is not a pair of tokens to merge")
         first, second = parts
-        good = (
-            first in ids
-            and second in ids
-            and second.startswith(prefix)
-            and first + second[len(prefix) :] in ids
-        )
-        _need(good, f"the merge of {first!r:.40} and {second!r:.40} is not in its vocabulary")
+        if (
+            first not in ids
+            or second not in ids
+            or not second.startswith(prefix)
+            or first + second[len(prefix) :] not in ids
+        ):
+            raise _Fault(f"the merge of {first!r:.40} and {second!r:.40} is not in its vocabulary")
