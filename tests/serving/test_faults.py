@@ -356,12 +356,13 @@ def threaded(*models, **options):
     """A server in a thread of this process, for what has to be set inside of it."""
     import threading
 
+    from seqloom.serving.catalogue import Catalogue, named_paths
     from seqloom.serving.configs import ServeConfig
     from seqloom.serving.server import listen, make_server
 
     config = ServeConfig(port=0, access_log=False, **options)
     with contextlib.closing(listen(config)) as bound:
-        server = make_server([str(model) for model in models], config)
+        server = make_server(Catalogue(dict(named_paths(list(map(str, models)))), config), config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
         thread.start()
         try:

@@ -54,6 +54,7 @@ def test_an_event_that_comes_while_another_is_sent_is_not_missed():
         model = SimpleNamespace(tokenizer=None, unit="line")
         served = SimpleNamespace(name="m", engine=object(), model=model)
         writer = Writer(Exchange(), served, "text_completion", "cmpl", shape)
+        writer.prefixes = [""]
         await asyncio.wait_for(writer._stream([request]), WAIT)
 
     asyncio.run(send_all())
