@@ -14,7 +14,7 @@ import hmac
 import json
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, TypeVar
 
 from seqloom.errors import MissingExtra, ModelError, SeqloomError, lacks_memory, quoted, shortened
@@ -225,6 +225,24 @@ def encode(values: Any) -> bytes:
     except ValueError:
         text = json.dumps(_finite(values), ensure_ascii=False, allow_nan=False)
     return text.encode("utf-8", "replace")
+
+
+def encode_long(values: Any) -> bytes:
+    """Do the same in a thread, piece by piece: json writes without letting other threads run."""
+    return b"".join(_pieces(values))
+
+
+def _pieces(value: Any) -> Iterator[bytes]:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    if not any(isinstance(one, (dict, list)) for one in inner):
+        yield encode(value)
+        return
+    is_object = isinstance(value, dict)
+    yield b"{" if is_object else b"["
+    for at, one in enumerate(value):
+        yield b", " * (at > 0) + (encode(one) + b": " if is_object else b"")
+        yield from _pieces(value[one] if is_object else one)
+    yield b"}" if is_object else b"]"
 
 
 def _finite(value: Any) -> Any:

@@ -19,7 +19,7 @@ import numpy as np
 from seqloom.config import defaults
 from seqloom.decoding.sampling import ANSWER, SamplingConfig
 from seqloom.errors import ConfigError, quoted
-from seqloom.serving.answering import Exchange, encode
+from seqloom.serving.answering import Exchange, encode_long
 from seqloom.serving.catalogue import Served
 from seqloom.serving.engine import Engine
 from seqloom.serving.fields import Refused, whole
@@ -312,7 +312,7 @@ class Writer:
         }
 
     def _encoded(self, requests: list[Request]) -> bytes:
-        return encode(self._whole(requests))
+        return encode_long(self._whole(requests))
 
     def _whole(self, requests: list[Request]) -> dict[str, Any]:
         choices: list[dict[str, Any]] = []

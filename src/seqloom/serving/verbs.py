@@ -10,7 +10,7 @@ from urllib.parse import parse_qs
 import numpy as np
 
 from seqloom.errors import ConfigError, DataError
-from seqloom.serving.answering import Exchange, Handler, encode
+from seqloom.serving.answering import Exchange, Handler, encode, encode_long
 from seqloom.serving.catalogue import Served
 from seqloom.serving.fields import Refused, whole
 
@@ -125,7 +125,9 @@ def _vectors(
         for at, row in enumerate(vectors)
     ]
     usage = {"prompt_tokens": n_tokens, "total_tokens": n_tokens}
-    return n_tokens, encode({"object": "list", "model": served.name, "data": data, "usage": usage})
+    return n_tokens, encode_long(
+        {"object": "list", "model": served.name, "data": data, "usage": usage}
+    )
 
 
 # ---- tokens
