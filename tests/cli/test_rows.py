@@ -76,6 +76,12 @@ def test_the_column_may_be_called_as_in_fit(seqloom, place):
     assert "--column and --text-column are one column here" in both.err
 
 
+def test_columns_to_keep_may_be_given_one_by_one(seqloom, place):
+    asked = ("predict", place / "texts", place / "table.csv", "--column", "review")
+    one_by_one = seqloom(*asked, "--keep", "id", "--keep", "when")
+    assert one_by_one.out == seqloom(*asked, "--keep", "id,when").out
+
+
 def test_a_blank_line_has_an_answer_too(seqloom, place, tmp_path):
     lines = "lovely\n\n  \ndull\n\n"
     rows = seqloom("predict", place / "texts", "--json", stdin=lines).json()

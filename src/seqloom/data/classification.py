@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain
+from itertools import chain, pairwise
 from operator import index
 from pathlib import Path
 from typing import Any
@@ -71,6 +71,8 @@ class Labelled:
     labels: list[Any]
     name: str = "texts"
     columns: Mapping[str, list[str]] = field(default_factory=dict)
+    # Of the rows in their file, where some of it were left out; empty: from 1 on.
+    numbers: Sequence[int] = field(default=(), repr=False, compare=False)
 
     @classmethod
     def of(
@@ -211,6 +213,7 @@ class Labelled:
             examples=[self.examples[i] for i in chosen],
             labels=[self.labels[i] for i in chosen],
             columns={name: [column[i] for i in chosen] for name, column in self.columns.items()},
+            numbers=[self.numbers[i] for i in chosen] if self.numbers else (),
         )
 
 
@@ -243,12 +246,18 @@ def read_labelled(
     texts: list[Any] = []
     labels: list[str] = []
     extra: dict[str, list[str]] = {column: [] for column in names}
+    numbers: list[int] = []
     for batch in batches:
         texts += batch.texts
         labels += batch.labels
+        numbers += batch.numbers
         for column, cells in zip(names, batch.more):
             extra[column] += cells
-    return Labelled(texts, labels, name, extra)
+    rise = len(numbers) == len(texts) and all(a < b for a, b in pairwise(numbers))
+    one_file = (
+        bool(numbers) and rise and numbers[-1] > len(numbers)
+    )  # those of several files would say little
+    return Labelled(texts, labels, name, extra, numbers if one_file else ())
 
 
 def stream_labelled(
