@@ -58,6 +58,8 @@ def test_help_ends_with_examples_that_can_be_run(seqloom, path):
     assert any(example.startswith(" ".join(["seqloom", *path])) for example in examples)
     for example in examples:
         name, *words = shlex.split(example.split(" < ")[0])
+        if name == "curl" and path == ["serve"]:  # what is served is asked by other programs
+            continue
         assert name == "seqloom"
         if "--help" in words or path == []:
             continue
@@ -159,8 +161,8 @@ def test_a_wrong_name_is_told_its_neighbour(seqloom, saved, args, neighbour):
         (["convert", "{toy}", "out.arpa"], "not a model directory"),
         (["convert", "{addk}", "out.arpa"], "add-k cannot be written as ARPA"),
         (["convert", "{uniform}", "out.arpa"], "uniform"),
-        (["convert", "{uniform}", "out.onnx"], "kind uniform, which cannot be converted to a file"),
-        (["convert", "{words}", "out.onnx"], "an n-gram model is written as ARPA"),
+        (["convert", "{uniform}", "out.onnx"], "kind uniform, which is not a network, and ONNX holds networks"),
+        (["convert", "{words}", "out.onnx"], "kind ngram, which is not a network, and ONNX holds networks"),
         (["fit", "bert", "{toy}", "-o", "out"], "bert is not fitted here but converted from"),
         (["compare", "{toy}", "--rungs", "copy"], "of translators: --task translation"),
         (["evaluate", "{uniform}", "{toy}", "--sparsity"], "--sparsity is for n-gram models"),

@@ -52,7 +52,7 @@ def test_from_fit_to_evaluate(seqloom, place):
     assert "fasttext-classifier-2grams-d10" in seqloom("evaluate", "m", "dev.tsv").out
     assert seqloom("info", "m").code == 0
     assert (
-        "cannot explain their predictions"
+        "--explain: fasttext-classifier models cannot tell why they chose a class"
         in seqloom("predict", "m", "--explain", stdin="a\n").one_line()
     )
 

@@ -14,7 +14,7 @@ from seqloom import HMM, HMMTagger, NaiveBayes, load, read_tagged
 from seqloom.cli.main import main
 from seqloom.models.hidden.chain import BaumWelch
 from seqloom.reporters import PlainReporter
-from seqloom.tasks import task
+from seqloom.tasks import reading
 
 from .ends import SLOW, end, ended_with_checkpoint
 from .test_faults import left
@@ -113,7 +113,7 @@ def test_rows_without_a_known_word_have_the_numbers_that_they_have_in_the_file(s
 
 
 def test_texts_without_a_known_word_are_told_once_for_all_batches(seqloom, place, monkeypatch):
-    monkeypatch.setattr("seqloom.tasks.task.BATCH", 3)
+    monkeypatch.setattr("seqloom.tasks.reading.BATCH", 3)
     lines = "".join("qqq\n" if i % 4 == 1 else "a lovely day\n" for i in range(40))
     done = seqloom("predict", place / "nb", stdin=lines)
     assert done.err.count("no known word") == 1
@@ -189,8 +189,8 @@ def test_many_rows_are_read_a_few_at_a_time_in_their_order(
     """No more than so many texts or characters at once; one bar tells of all of them."""
     lines = "\n".join(texts) + "\n"
     whole = seqloom("predict", place / model, "--json", stdin=lines)
-    monkeypatch.setattr(task, "BATCH", 7)
-    monkeypatch.setattr(task, "MAX_CHARACTERS", 100)
+    monkeypatch.setattr(reading, "BATCH", 7)
+    monkeypatch.setattr(reading, "MAX_CHARACTERS", 100)
     begun, advanced, sizes = [], [], []
 
     class Watching(PlainReporter):
@@ -511,7 +511,7 @@ def test_info_shows_lists_and_control_characters_for_people(seqloom, tmp_path, p
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        (["predict", "hmm"], "predict is for a classifier or a tagger; "),
+        (["predict", "hmm"], "predict is for a classifier, a tagger or an answerer; "),
         (
             ["score", "nb"],
             "score is for a language model, a translator or a masked language model; ",

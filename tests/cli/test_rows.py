@@ -18,7 +18,7 @@ from seqloom.cli.resumable import contents
 from seqloom.data.documents import Document, Pipe
 from seqloom.data.unlabelled import read_pairs
 from seqloom.errors import DataError
-from seqloom.tasks import task
+from seqloom.tasks import reading
 
 from .ends import PATIENCE
 
@@ -152,7 +152,7 @@ def test_an_interrupted_prediction_goes_on(seqloom, place, tmp_path, monkeypatch
     (tmp_path / "in.txt").write_text("lovely\n\ndull\nso dull\nlovely day\n")
     args = ("predict", place / "texts", "in.txt", "--proba")
     whole = seqloom(*args).out
-    monkeypatch.setattr(task, "BATCH", 2)
+    monkeypatch.setattr(reading, "BATCH", 2)
     asked, predict_proba = [], NaiveBayes.predict_proba
 
     def interrupted(self, texts):

@@ -7,6 +7,7 @@ attempt runs in a worker process, which is replaced when it takes too long or di
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import tempfile
@@ -94,6 +95,9 @@ BASES = {  # arguments of a run that works
     "translate": ("dictionary", "text"),
     "fill": ("bert", "the [MASK] sat"),
     "robustness": ("naive-bayes", "labelled.tsv"),
+    # Options are read before the model, which is none, so nothing goes on listening.
+    "serve": ("text",),
+    "drift": ("requests.jsonl", "ngram", "--reference", "text"),
     "trace": ("seq2seq", "the cat"),
     "exposure-bias": ("seq2seq", "pairs.tsv"),
 }
@@ -247,6 +251,9 @@ def prepare(worker: Worker, place: Path) -> None:
     """The files and models that the runs use."""
     (place / "text").write_text(TEXT)
     (place / "labelled.tsv").write_text(LABELLED)
+    (place / "requests.jsonl").write_text(
+        "".join(json.dumps({"text": line}) + "\n" for line in TEXT.splitlines() if line)
+    )
     (place / "tagged.conll").write_text(TAGGED)
     (place / "series.csv").write_text(SERIES)
     (place / "pairs.tsv").write_text(PAIRS)

@@ -40,6 +40,15 @@ MORE_TAGGED = [
     (["Bob", "Ray", "met", "an", "owl"], ["B-P", "I-P", "O", "O", "O"]),
     (["it", "slept"], ["O", "O"]),
 ]
+QUESTIONS = [
+    ("who met Bob", "Ada met Bob on the road", "Ada"),
+    ("where did it end", "the road led to the sea", "the sea"),
+    ("who slept", "an owl sat", None),
+]
+MORE_QUESTIONS = [
+    ("who slept", "an owl slept", "an owl"),
+    ("where did Ada go", "Ada went to the sea", "the sea"),
+]
 PAIRS = [(text, text[::-1]) for text in ("abc", "ab", "cab", "bca cab", "a b")]
 MORE_PAIRS = [(text, text[::-1]) for text in ("bb", "acb ab", "xa", "bcabcacb")]
 SERIES, MORE_SERIES = hours(150), hours(120, seed=3)
@@ -52,6 +61,7 @@ SMALL = {
     "gpt": {"d_model": 8, "n_layers": 1, "context": 12},
     "classifier": {"encoder": "gru", "d_hidden": 6, "characters": "cnn", "d_characters": 4},
     "tagger": {"encoder": "lstm", "d_hidden": 6, "d_characters": 4},
+    "answerer": {"d_hidden": 6, "d_embed": 4},
     "forecaster": {"horizon": 5, "d_hidden": 6},
     "seq2seq": {"tokenizer": "char", "d_embed": 6, "d_hidden": 8},
     "transformer": {
@@ -66,6 +76,7 @@ DATA = {
     "language model": (TEXT, MORE),
     "classifier": (LABELLED, MORE_LABELLED),
     "tagger": (TAGGED, MORE_TAGGED),
+    "answerer": (QUESTIONS, MORE_QUESTIONS),
     "forecaster": (SERIES, MORE_SERIES),
     "translator": (PAIRS, MORE_PAIRS),
 }
@@ -115,6 +126,8 @@ def answer(model):
             for key, array in encoded.batch(np.arange(len(encoded))).items()
         }
         return scores(batch).detach().numpy()
+    if task == "answerer":
+        return model.window_scores([pair[:2] for pair in QUESTIONS + MORE_QUESTIONS])[1]
     if task == "forecaster":
         return model.forecast(SERIES).tracks[0].values
     return np.concatenate(model.pair_log_probs(["abc", "cab ab"], ["cba", "ba bac"]))

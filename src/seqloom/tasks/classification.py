@@ -317,7 +317,7 @@ class Classification(Task):
 def _check_explains(model: Any, options: Classifying) -> None:
     if options.explain and not hasattr(model, "explain"):
         raise ConfigError(
-            f"explain: {model.name} models cannot explain their predictions", ["explain"]
+            f"explain: {model.name} models cannot tell why they chose a class", ["explain"]
         )
 
 
