@@ -161,8 +161,14 @@ def test_a_wrong_name_is_told_its_neighbour(seqloom, saved, args, neighbour):
         (["convert", "{toy}", "out.arpa"], "not a model directory"),
         (["convert", "{addk}", "out.arpa"], "add-k cannot be written as ARPA"),
         (["convert", "{uniform}", "out.arpa"], "uniform"),
-        (["convert", "{uniform}", "out.onnx"], "kind uniform, which is not a network, and ONNX holds networks"),
-        (["convert", "{words}", "out.onnx"], "kind ngram, which is not a network, and ONNX holds networks"),
+        (
+            ["convert", "{uniform}", "out.onnx"],
+            "kind uniform, which is not a network, and ONNX holds networks",
+        ),
+        (
+            ["convert", "{words}", "out.onnx"],
+            "kind ngram, which is not a network, and ONNX holds networks",
+        ),
         (["fit", "bert", "{toy}", "-o", "out"], "bert is not fitted here but converted from"),
         (["compare", "{toy}", "--rungs", "copy"], "of translators: --task translation"),
         (["evaluate", "{uniform}", "{toy}", "--sparsity"], "--sparsity is for n-gram models"),

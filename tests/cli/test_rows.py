@@ -317,6 +317,25 @@ def test_lines_of_a_pipe_are_answered_before_the_next_come(place, monkeypatch, a
         assert running.end() is None
 
 
+def test_an_unknown_word_does_not_end_a_process_that_stays(seqloom, place):
+    found = seqloom("nearest", place / "vectors", "-", "--json", stdin="to\nwhat\nbe\n")
+    assert [(row["word"], len(row["nearest"])) for row in found.json()] == [
+        *(("to", 1), ("what", 0), ("be", 1))
+    ]
+    assert found.err.count("no vector for 'what'") == 1
+    assert "no vector for 'what'" in seqloom("nearest", place / "vectors", "what").one_line()
+    refused = seqloom("embed", place / "vectors", stdin="to\nwhat\n").one_line()
+    assert refused.endswith("; --unknown skip or --unknown mean goes on without it")
+    assert (
+        len(
+            seqloom(
+                "embed", place / "vectors", "--unknown", "skip", stdin="to\nwhat\n\n"
+            ).out.splitlines()
+        )
+        == 3
+    )
+
+
 def test_pairs_of_texts_as_they_come():
     given, told = os.pipe()
     os.write(told, b"a\tb\n")

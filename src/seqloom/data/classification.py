@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain, pairwise
+from itertools import chain
 from operator import index
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ from seqloom.data.classification_forms import (
     has_folders,
     read_folders,
     read_rows,
+    unlike_places,
 )
 from seqloom.data.documents import check_encoding
 from seqloom.data.examples import (
@@ -71,7 +72,7 @@ class Labelled:
     labels: list[Any]
     name: str = "texts"
     columns: Mapping[str, list[str]] = field(default_factory=dict)
-    # Of the rows in their file, where some of it were left out; empty: from 1 on.
+    # of the rows in their file; empty: from 1 on
     numbers: Sequence[int] = field(default=(), repr=False, compare=False)
 
     @classmethod
@@ -183,9 +184,7 @@ class Labelled:
         return hasher.hexdigest()
 
     def like(self, classes: Sequence[Label], *, strict: bool = True) -> Labelled:
-        """Convert the labels to the type of `classes`: those of a file are text, those of a list may
-        be numbers. With `strict`, refuse labels that cannot be converted; otherwise keep them.
-        """
+        """Convert labels to the type of `classes` (a file has text); `strict` refuses others."""
         if not classes or not self.classes or type(self.classes[0]) is type(classes[0]):
             return self
         converted = {label: _converted(label, classes) for label in self.classes}
@@ -253,11 +252,7 @@ def read_labelled(
         numbers += batch.numbers
         for column, cells in zip(names, batch.more):
             extra[column] += cells
-    rise = len(numbers) == len(texts) and all(a < b for a, b in pairwise(numbers))
-    one_file = (
-        bool(numbers) and rise and numbers[-1] > len(numbers)
-    )  # those of several files would say little
-    return Labelled(texts, labels, name, extra, numbers if one_file else ())
+    return Labelled(texts, labels, name, extra, unlike_places(numbers, len(texts)))
 
 
 def stream_labelled(
@@ -271,9 +266,7 @@ def stream_labelled(
     unlabelled: UnlabelledChoice = "refuse",
     size: int = 50_000,
 ) -> Iterator[Labelled]:
-    """Yield the rows of `read_labelled` in the same order, `size` at a time (the last part may be
-    smaller).
-    """
+    """Yield the rows of `read_labelled` in the same order, `size` at a time, perhaps fewer at the end."""
     if size < 1:
         raise ConfigError(f"size must be at least 1; got {size}")
     choice = Choice(text_column, label_column)
@@ -447,13 +440,9 @@ def _converted(label: Label, classes: Sequence[Label]) -> Label | None:
     """Convert a label to the type of these classes; return None if that is impossible."""
     kind, text = type(classes[0]), str(label)
     if kind is str:
-        return (
-            text.lower() if text.lower() in classes and text not in classes else text
-        )  # JSON has true for True
+        # JSON has true for True
+        return text.lower() if text.lower() in classes and text not in classes else text
     if kind is bool:
         return {"true": True, "false": False}.get(text.lower())
-    return (
-        int(text)
-        if len(text) < 20 and text.removeprefix("-").isdecimal() and str(int(text)) == text
-        else None
-    )
+    whole = len(text) < 20 and text.removeprefix("-").isdecimal() and str(int(text)) == text
+    return int(text) if whole else None

@@ -17,7 +17,7 @@ import json
 import os
 from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -50,6 +50,12 @@ class Batch(NamedTuple):
     labels: list[str]
     more: Sequence[list[str]] = ()  # the values of each further column that was requested
     numbers: Sequence[int] = ()  # of the rows, or lines, in the file
+
+
+def unlike_places(numbers: list[int], total: int) -> Sequence[int]:
+    """Return the numbers of all rows of one file if some between them were left out; else none."""
+    rise = len(numbers) == total and all(a < b for a, b in pairwise(numbers))
+    return numbers if rise and numbers and numbers[-1] > total else ()
 
 
 class Choice(NamedTuple):
