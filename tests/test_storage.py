@@ -211,7 +211,7 @@ def test_a_model_whose_small_files_are_large_is_refused_unread(tmp_path):
     Uniform().fit("to be\n").save(tmp_path / "m")
     with (tmp_path / "m" / "training.jsonl").open("wb") as file:
         file.truncate(directories.MOST_BYTES + 1)
-    assert not load(tmp_path / "m").history
+    assert len(load(tmp_path / "m").history) == 0
     with (tmp_path / "m" / "config.json").open("r+b") as file:
         file.truncate(directories.MOST_BYTES + 1)
     with pytest.raises(ModelError, match=r"config.json: cannot be read \(has more than 64 MiB"):
