@@ -204,3 +204,17 @@ def test_the_name_of_a_file_becomes_a_directory_and_that_is_said(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model.save(tmp_path / "model-1.5")  # no ending of files
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("m.onnx", "looks like an ONNX file, .* load the model it was made of"),
+        ("m.keras", "looks like weights of Keras, which seqloom does not read"),
+        ("m.model", r"a tokenizer of SentencePiece, .* seqloom\.read_vectors reads"),
+    ],
+)
+def test_files_of_other_programs_that_are_not_read(tmp_path, name, says):
+    (tmp_path / name).write_bytes(b"\x08\x07" + bytes(100))
+    with pytest.raises(ModelError, match=says):
+        load(tmp_path / name)
