@@ -216,3 +216,17 @@ def test_a_model_whose_small_files_are_large_is_refused_unread(tmp_path):
         file.truncate(directories.MOST_BYTES + 1)
     with pytest.raises(ModelError, match=r"config.json: cannot be read \(has more than 64 MiB"):
         load(tmp_path / "m")
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("m.onnx", "looks like an ONNX file, .* load the model it was made of"),
+        ("m.keras", "looks like weights of Keras, which seqloom does not read"),
+        ("m.model", r"a tokenizer of SentencePiece, .* seqloom\.read_vectors reads"),
+    ],
+)
+def test_files_of_other_programs_that_are_not_read(tmp_path, name, says):
+    (tmp_path / name).write_bytes(b"\x08\x07" + bytes(100))
+    with pytest.raises(ModelError, match=says):
+        load(tmp_path / name)
