@@ -103,6 +103,7 @@ def command(
     is. The options below --fail say how --reference is read, as those of evaluate do.
     """
     from seqloom.metrics.drift import compare
+    from seqloom.metrics.reference import LEAST
     from seqloom.tasks.watching import sample_of
 
     loaded = tasks.open_model("drift", model)
@@ -110,6 +111,11 @@ def command(
     (reading,) = options_of(task, model, _configs(task), options, _configs)
     known = _reference(loaded, model, reference, reading)
     texts = _texts(requests, name or Path(model).resolve().name, name is not None, last)
+    if len(texts) < LEAST:
+        raise DataError(
+            f"{requests}: {len(texts)} texts; {LEAST} are needed to say anything, of lines such as "
+            'serve --log writes, {"texts": ["a text"]}'
+        )
     if window and len(texts) > MOST_WINDOWS * window:
         raise ConfigError(f"--window {window} makes more than {MOST_WINDOWS}; give a larger one")
     result = compare(known, sample_of(loaded, texts), rate=rate, window=window or 0)

@@ -7,6 +7,7 @@ A `Graph` is a model's own network with what stands before and after it in the m
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from seqloom.errors import ConfigError
+from seqloom.models.answering.neural_answerer import NeuralAnswerer
 from seqloom.models.classification.neural_classifier import NeuralClassifier
 from seqloom.models.forecasting.forecaster import NeuralForecaster
 from seqloom.models.language.neural import NeuralLanguageModel
@@ -26,6 +28,7 @@ from seqloom.models.sequence.model import SequenceModel
 from seqloom.models.sequence.sequence_net import tagged_steps
 from seqloom.models.tagging.neural_tagger import NeuralTagger
 from seqloom.models.translation.model import TranslationModel
+from seqloom.nn.recording import over_steps
 
 Axes = dict[str, tuple[str, ...]]  # of arrays by name: those with a name may have any size
 Arrays = dict[str, np.ndarray]
@@ -102,13 +105,20 @@ def _counts(rows: int, steps: int, rng: np.random.Generator) -> Arrays:
 
 
 def _word_positions(rows: int, steps: int, rng: np.random.Generator) -> Arrays:
-    words = 1 + steps // 2
+    counts = _counts(rows, steps, rng)["counts"]
+    many, words = len(counts), 1 + steps // 2
     return {
-        "counts": np.ones(rows, np.int64),
-        "rows": np.zeros((rows, words), np.int64),
-        "positions": rng.integers(0, steps, (rows, words)),
-        "word_counts": np.r_[words, rng.integers(1, words + 1, rows - 1)],
+        "counts": counts,
+        "rows": rng.integers(0, counts[:, None], (many, words)),
+        "positions": rng.integers(0, steps, (many, words)),
+        "word_counts": np.r_[words, rng.integers(1, words + 1, many - 1)],
     }
+
+
+def _allowed(rows: int, steps: int, rng: np.random.Generator) -> Arrays:
+    allowed = rng.random((rows, steps)) < 0.7
+    allowed[:, 0] = True
+    return {"allowed": allowed}
 
 
 def _together(*draws: Draw) -> Draw:
@@ -211,9 +221,8 @@ def _inputs(model: SequenceModel) -> tuple[Axes, Draw, int | None]:
 def _classifier(model: NeuralClassifier) -> Graph:
     inputs, draw, longest = _inputs(model)
     examples = "batch"
-    if model.reads_pairs:
-        inputs |= {"types": ("batch", "time")}
-        draw = _together(draw, _ids(2, "types"))
+    if model.reads_pairs and model.published is not None:
+        inputs, draw = _with_types(inputs, draw, model.published.layout.n_types)
     if model.config.long != "truncate":  # a row is a sentence or a window of a document
         examples = "documents"
         inputs |= {"counts": (examples,)}
@@ -222,11 +231,19 @@ def _classifier(model: NeuralClassifier) -> Graph:
     return Graph(module, inputs, {"log_probs": (examples, "")}, draw, longest=longest)
 
 
+def _with_types(inputs: Axes, draw: Draw, n_types: int) -> tuple[Axes, Draw]:
+    """Add the types of the tokens where the network tells types apart."""
+    if n_types < 2:
+        return inputs, draw
+    return {**inputs, "types": ("batch", "time")}, _together(draw, _ids(n_types, "types"))
+
+
 def _tagger(model: NeuralTagger) -> Graph:
     inputs, draw, longest = _inputs(model)
     steps = "time"
     if model.published is not None:
         steps = "words"
+        inputs = {"ids": ("rows", "time"), "lengths": ("rows",)}  # of a long sentence several
         inputs |= {
             "counts": ("batch",),
             "rows": ("batch", steps),
@@ -236,6 +253,43 @@ def _tagger(model: NeuralTagger) -> Graph:
         draw = _together(draw, _word_positions)
     outputs: Axes = {"scores": ("batch", steps, ""), "tags": ("batch", steps)}
     return Graph(_Tags(model, list(inputs)), inputs, outputs, draw, longest=longest)
+
+
+# ---- answerers
+
+
+class _Spans(_Sequence):
+    def __init__(self, model: Any, names: list[str]) -> None:
+        super().__init__(model, names)
+        self.most = model.config.max_answer
+
+    def forward(self, *tensors: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return of each row the first and last step of its best span (B, 2), the log-probability of
+        this span, and that of no answer (B,).
+        """
+        batch = self.batch(tensors)
+        allowed = batch["allowed"]
+        scores = self.network(batch).masked_fill(~allowed.unsqueeze(2), -math.inf)
+        begins, ends = torch.log_softmax(scores, 1).unbind(2)
+        count = torch.cumsum(allowed.to(torch.int64), 1)
+        longer = count.unsqueeze(1) - count.unsqueeze(2)  # (B, T, T), from each step to each other
+        steps = torch.arange(begins.shape[1])
+        inside = (steps > 0).unsqueeze(1) & (steps >= steps.unsqueeze(1)) & (longer < self.most)
+        sums = (begins.unsqueeze(2) + ends.unsqueeze(1)).masked_fill(~inside, -math.inf)
+        best, at = sums.flatten(1).max(1)
+        spans = torch.stack([at // begins.shape[1], at % begins.shape[1]], 1)
+        return spans, best, begins[:, 0] + ends[:, 0]
+
+
+def _answerer(model: NeuralAnswerer) -> Graph:
+    inputs, draw, longest = _inputs(model)
+    published = model.published
+    n_types = model.config.n_types if published is None else published.layout.n_types
+    inputs, draw = _with_types(inputs, draw, n_types)
+    inputs = {**inputs, "allowed": ("batch", "time")}
+    outputs: Axes = {"spans": ("batch", ""), "scores": ("batch",), "no_answer": ("batch",)}
+    draw = _together(draw, _allowed)
+    return Graph(_Spans(model, list(inputs)), inputs, outputs, draw, longest=longest)
 
 
 # ---- masked models and sentence vectors
@@ -274,15 +328,11 @@ class _SentenceVectors(nn.Module):
 
 def _masked(model: Bert) -> Graph:
     size, c = model.tokenizer.vocab_size, model.config
-    inputs: Axes = {**IDS, **LENGTHS}
-    draws = [_ids(size), _lengths]
-    if c.n_types > 1:
-        inputs |= {"types": ("batch", "time")}
-        draws.append(_ids(c.n_types, "types"))
+    inputs, draw = _with_types({**IDS, **LENGTHS}, _together(_ids(size), _lengths), c.n_types)
     outputs: Axes = {"vectors": ("batch", "time", "")}
     if c.head:
         outputs |= {"log_probs": ("batch", "time", "")}
-    return Graph(_Masked(model.network()), inputs, outputs, _together(*draws), longest=c.context)
+    return Graph(_Masked(model.network()), inputs, outputs, draw, longest=c.context)
 
 
 def _sentences(model: SentenceEncoder) -> Graph:
@@ -340,24 +390,41 @@ class _Forecast(nn.Module):
     def __init__(self, model: NeuralForecaster) -> None:
         super().__init__()
         self.network, self.window, self.columns = model.network(), model.window, len(model.columns)
-        self.separate, self.known = model.config.columns == "separate", model.n_known
+        self.separate, self.missing = model.config.columns == "separate", model.learnt["missing"]
         for name in ("mean", "std"):
             values = torch.from_numpy(np.asarray(model.scale[name], np.float32))
             self.register_buffer(name, values)
 
     def forward(self, values: Tensor, *known: Tensor) -> tuple[Tensor, Tensor]:
         """Return the expected values (B, H, C), and their quantiles of 10 and 90 % (B, H, C, 2)."""
-        past = ((values - self.mean) / self.std)[:, -self.window :]
+        scaled = (values - self.mean) / self.std
+        past, absent = scaled[:, -self.window :], None
+        if self.missing:
+            absent = past.isnan().to(past.dtype)
+            past = _filled(scaled)[:, -self.window :]
         ahead = known[0] if known else None
         if self.separate:  # columns are rows
             past = past.transpose(1, 2).reshape(-1, self.window, 1)
+            if absent is not None:
+                absent = absent.transpose(1, 2).reshape(-1, self.window, 1)
             if ahead is not None:
                 ahead = ahead.repeat_interleave(self.columns, 0)
-        y = self.network(past, ahead)
+        y = self.network(past, ahead, absent)
         if self.separate:
             y = y.view(-1, self.columns, y.shape[1], 3).transpose(1, 2)
         y = y * self.std[:, None] + self.mean[:, None]
         return y[..., 0], y[..., 1:]
+
+
+def _filled(values: Tensor) -> Tensor:
+    """Replace missing values (B, T, C) by the last one before them, or by 0 if there is none."""
+
+    def step(now: Tensor, last: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
+        last = torch.where(now.isnan(), last, now)
+        return last, (last,)
+
+    filled, _ = over_steps(step, [values.transpose(0, 1)], (torch.zeros_like(values[:, 0]),))
+    return filled.transpose(0, 1)
 
 
 def _forecaster(model: NeuralForecaster) -> Graph:
@@ -367,7 +434,7 @@ def _forecaster(model: NeuralForecaster) -> Graph:
             "which is no part of the network; fit one with fewer seasons, or use seqloom itself"
         )
     inputs: Axes = {"values": ("batch", "time", "")}
-    draws = [_values(len(model.columns))]
+    draws = [_values(len(model.columns), model.learnt["missing"])]
     if model.n_known:
         inputs |= {"known": ("batch", "", "")}
         shape = (model.window + model.horizon, model.n_known)
@@ -382,6 +449,7 @@ _MAKERS: dict[type, Callable[[Any], Graph]] = {
     NeuralLanguageModel: _language,
     NeuralClassifier: _classifier,
     NeuralTagger: _tagger,
+    NeuralAnswerer: _answerer,
     Bert: _masked,
     SentenceEncoder: _sentences,
     TranslationModel: _translator,

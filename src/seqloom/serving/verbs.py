@@ -28,7 +28,8 @@ def verb(name: str) -> Handler:
         inputs = _inputs(exchange)
         chosen = served.verbs[name]
         options = fields.config(chosen.options, chosen.names)
-        exchange.texts = [one for one in inputs if isinstance(one, str)]
+        watched = map(served.task.watched, inputs)
+        exchange.texts = [text for text in watched if text is not None]
         results = await exchange.until(
             service.in_thread(_answers, chosen, served.model, inputs, options)
         )

@@ -268,6 +268,10 @@ class Task(ABC):
         """Return what a model reads of its data, one by one, as requests hold it."""
         raise ConfigError(f"drift compares texts; {self.phrase} reads something else")
 
+    def watched(self, value: Any) -> Any:
+        """Return the text, or the two texts, that an input of a request is; None if it is none."""
+        return value if isinstance(value, str) else None
+
     def observe(self, model: Any, texts: list[Any]) -> tuple[dict[str, Any], list[Any] | None]:
         """Return measures of texts by name, (n, 2), part and whole, and what it labels each with."""
         from seqloom.tasks.watching import unknown_words
