@@ -22,8 +22,10 @@ from seqloom.interop.onnx import (
     open_session,
     outputs_of,
 )
+from seqloom.interop.onnx_files import tokenizer_text
 from seqloom.interop.onnx_net import make_graph
 from seqloom.registry import model_class
+from seqloom.text.tokenizer import Tokenizer
 from seqloom.training.config import TrainConfig
 from tests.fuzz.specimens import (
     LABELLED,
@@ -277,7 +279,7 @@ def used(folder, *arguments, stem="model"):
     assert done.returncode == 0, done.stderr
     lines = [line for line in script.read_text("utf-8").splitlines()[1:] if line.strip()]
     divides = any("parts" in line or "pairs" in line for line in lines)  # what is read in rows
-    assert len(lines) <= (30 if divides else 18), "a short script"
+    assert len(lines) <= (35 if divides else 19), "a short script"
     return done.stdout
 
 
@@ -302,6 +304,22 @@ def test_a_language_model_scores_without_seqloom(tokenizer, tmp_path):
     )
     assert log_prob == pytest.approx(float(by_us.sum()), abs=1e-3)
     assert len(following) == 5
+
+
+@pytest.mark.parametrize("tokenizer", TOKENIZERS)
+def test_no_text_is_a_mark_and_letters_are_made_small_as_here(tokenizer, tmp_path):
+    import tokenizers
+
+    lower = {"normalize": "case=lower"} if tokenizer in ("whitespace", "word", "char") else {}
+    size = {"vocab_size": 300} if tokenizer in ("bpe", "unigram", "wordpiece") else {}
+    texts = ["the </s> cat <unk> ΟΔΟΣ ΣΑΣ, ΑΣ' Σ", "ο δ σ ς α οδος σας ας </s>"]
+    ours = Tokenizer(kind=tokenizer, **lower, **size).fit(texts * 3)
+    (tmp_path / "it.json").write_text(tokenizer_text(ours), "utf-8")
+    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "it.json"))
+    theirs.encode_special_tokens = True
+    for text in texts:
+        found = theirs.encode(text, add_special_tokens=False).ids
+        assert found == ours.encode(text).tolist()
 
 
 @pytest.mark.parametrize(
@@ -407,7 +425,7 @@ def test_an_answerer_answers_without_seqloom(name, tmp_path):
 
 def test_a_tagger_on_an_encoder_reads_long_sentences_without_seqloom(tmp_path):
     model = exported(NETWORKS["tagger on an encoder"](), tmp_path)
-    words = "Mary saw \u2603 in Rome where nobody ever sat on any of the longest logs".split()
+    words = [*["Mary", "saw", "\u2603", "in", "Rome"], *["longest"] * 8]
     assert model._encode([words]).counts[0] > 1
     printed = [line.split()[1] for line in used(tmp_path, *words).splitlines()]
     assert printed == [model.tags[i] for i in model.tag_ids([words])[0]]

@@ -17,6 +17,9 @@ from seqloom.text.normalize import NormalizerConfig
 from seqloom.text.tokenizer import Tokenizer
 
 SPACES = r"[ \t-\r]"  # white space of kind whitespace
+END = " </s>"  # with a blank, which no token of a text has
+_CASED = r"[\p{Lu}\p{Ll}\p{Lt}]"
+FINAL_SIGMA = rf"(?<={_CASED})Σ(?![\p{{Mn}}'’.:·]*{_CASED})"
 NORMALIZERS = {"nfc": "NFC", "nfkc": "NFKC", "lower": "Lowercase"}
 
 
@@ -127,7 +130,7 @@ def _pattern(kind: str) -> str:
 
 def _vocabulary(tokenizer: Tokenizer) -> dict[str, int]:
     assert tokenizer.unk_id is not None  # closed vocabularies have one
-    vocabulary = {"</s>": tokenizer.eos_id, "<unk>": tokenizer.unk_id}
+    vocabulary = {END: tokenizer.eos_id, "<unk>": tokenizer.unk_id}
     for i in range(tokenizer.vocab_size):
         if i not in (tokenizer.eos_id, tokenizer.unk_id):
             vocabulary.setdefault(tokenizer.token(i), i)
@@ -144,5 +147,9 @@ def _normalizer(tokenizer: Tokenizer) -> dict[str, Any] | None:
             f"{tokenizer.loses()} before it is cut into tokens, and a tokenizer.json has no such steps; fit "
             "a model that changes the case or the Unicode form at most, or use seqloom itself"
         )
-    steps = [NORMALIZERS[value] for value in (config.unicode, config.case) if value != "keep"]
-    return {"type": "Sequence", "normalizers": [{"type": step} for step in steps]}
+    steps: list[dict[str, Any]] = [
+        {"type": NORMALIZERS[value]} for value in (config.unicode, config.case) if value != "keep"
+    ]
+    if config.case == "lower":  # which that program does letter by letter
+        steps.insert(-1, {"type": "Replace", "pattern": {"Regex": FINAL_SIGMA}, "content": "ς"})
+    return {"type": "Sequence", "normalizers": steps}

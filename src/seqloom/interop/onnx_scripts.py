@@ -18,6 +18,7 @@ network = onnxruntime.InferenceSession(here / $network)
 '''
 _TOKENIZER = """\
 $name = tokenizers.Tokenizer.from_file(str(here / $file))
+$name.encode_special_tokens = True  # no text becomes a mark
 """
 _LANGUAGE = """\
 ids = tokenizer.encode(" ".join(sys.argv[1:]), add_special_tokens=False).ids
@@ -125,12 +126,14 @@ ids = [marks["cls"], *asked.ids[:n], *[marks["sep"]] * marks["separators"], *fou
 first, last = len(ids) - len(found.ids) - 1, len(ids) - 1  # the context is between these
 size = facts["max_length"] - first - 1
 step = max(size - $overlap, 1)  # windows of a long context overlap
-parts = [[*range(first), *range(i, min(i + size, last)), last] for i in range(first, max(last - size, first) + step, step)]
+starts = range(first, max(last - size, first) + step, step)
+parts = [[*range(first), *range(i, min(i + size, last)), last] for i in starts]
 lengths = np.array([len(part) for part in parts])
 places = np.array([[*part, *[last] * (max(lengths) - len(part))] for part in parts])
 allowed = np.array([i == 0 or first <= i and word != "" for i, word in enumerate(words)])
 types = np.array($types)
-batch = {"ids": np.array(ids)[places], "lengths": lengths, "types": types[places], "allowed": allowed[places]}
+batch = {"ids": np.array(ids)[places], "lengths": lengths}
+batch |= {"types": types[places], "allowed": allowed[places]}
 """
 
 # ---- answers
@@ -150,10 +153,12 @@ for word, tag in zip(sys.argv[1:], network.run(["tags"], batch)[0][0]):
     print(word, facts["tags"][tag])
 """
 _ANSWER = """\
-spans, scores, nothing = network.run(["spans", "scores", "no_answer"], {n: batch[n] for n in facts["inputs"]})
+batch = {name: batch[name] for name in facts["inputs"]}
+spans, scores, nothing = network.run(["spans", "scores", "no_answer"], batch)
 row, no_answer = scores.argmax(), 1 / (1 + np.exp(scores.max() - nothing.min()))
-begin, end = (found.offsets[i - first] for i in places[row][spans[row]]) if scores[row] > -np.inf else [(0, 0)] * 2
-print(no_answer, context[begin[0] : end[1]].strip() if no_answer <= facts["threshold"] else "")
+answered = no_answer <= facts["threshold"] and scores[row] > -np.inf
+begin, end = (found.offsets[i - first] for i in places[row][spans[row]]) if answered else [(0, 0)] * 2
+print(no_answer, context[begin[0] : end[1]].strip())
 """
 _VECTOR = """\
 print(json.dumps(network.run(["vectors"], batch)[0][0].tolist()))
