@@ -17,6 +17,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from seqloom.errors import ConfigError
+from seqloom.interop import onnx_batches as batches
+from seqloom.interop.onnx_batches import Arrays, Draw
 from seqloom.models.answering.neural_answerer import NeuralAnswerer
 from seqloom.models.classification.neural_classifier import NeuralClassifier
 from seqloom.models.forecasting.forecaster import NeuralForecaster
@@ -31,9 +33,6 @@ from seqloom.models.translation.model import TranslationModel
 from seqloom.nn.recording import over_steps
 
 Axes = dict[str, tuple[str, ...]]  # of arrays by name: those with a name may have any size
-Arrays = dict[str, np.ndarray]
-# a batch of that many rows, of that length, drawn at random
-Draw = Callable[[int, int, np.random.Generator], Arrays]
 IDS: Axes = {"ids": ("batch", "time")}
 LENGTHS: Axes = {"lengths": ("batch",)}
 
@@ -58,73 +57,6 @@ def make_graph(model: Any, source: str) -> Graph:
         f"{source} is of kind {model.name}, which is not a network, and ONNX holds networks; "
         "fit a network on the same data, or use seqloom itself"
     )
-
-
-# ---- drawing batches
-
-
-def _ids(size: int, name: str = "ids") -> Draw:
-    return lambda rows, steps, rng: {name: rng.integers(0, size, (rows, steps))}
-
-
-def _lengths(rows: int, steps: int, rng: np.random.Generator) -> Arrays:
-    lengths = rng.integers(1, steps + 1, rows)
-    lengths[0] = steps
-    return {"lengths": lengths}
-
-
-def _values(columns: int, missing: bool = False) -> Draw:
-    def draw(rows: int, steps: int, rng: np.random.Generator) -> Arrays:
-        values = rng.normal(size=(rows, steps, columns)).astype(np.float32)
-        if missing:
-            values[rng.random(values.shape) < 0.2] = np.nan
-        return {"values": values}
-
-    return draw
-
-
-def _spellings(characters: int) -> Draw:
-    def draw(rows: int, steps: int, rng: np.random.Generator) -> Arrays:
-        words = rows + steps
-        lengths = rng.integers(1, 8, words)
-        spellings = rng.integers(1, characters, (words, lengths.max()))
-        spellings[np.arange(lengths.max()) >= lengths[:, None]] = 0
-        return {
-            "words": rng.integers(0, words, (rows, steps)),
-            "spellings": spellings,
-            "spelling_lengths": lengths,
-        }
-
-    return draw
-
-
-def _counts(rows: int, steps: int, rng: np.random.Generator) -> Arrays:
-    """Divide the rows among documents."""
-    counts = [1, *([rows - 1] if rows > 1 else [])]
-    return {"counts": np.array(counts[::-1])}
-
-
-def _word_positions(rows: int, steps: int, rng: np.random.Generator) -> Arrays:
-    counts = _counts(rows, steps, rng)["counts"]
-    many, words = len(counts), 1 + steps // 2
-    return {
-        "counts": counts,
-        "rows": rng.integers(0, counts[:, None], (many, words)),
-        "positions": rng.integers(0, steps, (many, words)),
-        "word_counts": np.r_[words, rng.integers(1, words + 1, many - 1)],
-    }
-
-
-def _allowed(rows: int, steps: int, rng: np.random.Generator) -> Arrays:
-    allowed = rng.random((rows, steps)) < 0.7
-    allowed[:, 0] = True
-    return {"allowed": allowed}
-
-
-def _together(*draws: Draw) -> Draw:
-    return lambda rows, steps, rng: {
-        name: array for draw in draws for name, array in draw(rows, steps, rng).items()
-    }
 
 
 # ---- language
@@ -155,7 +87,7 @@ def _language(model: Any) -> Graph:
         _Language(model.network(), size, before, eos),
         IDS,
         {"log_probs": ("batch", "time", "")},
-        _ids(size),
+        batches.ids(size),
         longest=longest,
     )
 
@@ -202,20 +134,24 @@ def _inputs(model: SequenceModel) -> tuple[Axes, Draw, int | None]:
     """Return what the reader of a composed network takes."""
     sizes, published = model.sizes, model.published
     if sizes.columns:
-        draw = _together(_values(sizes.columns, sizes.missing), _lengths)
+        draw = batches.together(batches.values(sizes.columns, sizes.missing), batches.lengths)
         return {"values": ("batch", "time", ""), **LENGTHS}, draw, None
     inputs: Axes = {**IDS, **LENGTHS}
-    draws: list[Draw] = [_lengths]
+    draws: list[Draw] = [batches.lengths]
     if published is not None:
-        return inputs, _together(_ids(model.tokenizer.vocab_size), *draws), published.layout.context
+        return (
+            inputs,
+            batches.together(batches.ids(model.tokenizer.vocab_size), *draws),
+            published.layout.context,
+        )
     if sizes.characters:
         inputs |= {
             "words": ("batch", "time"),
             "spellings": ("spelled", "letters"),
             "spelling_lengths": ("spelled",),
         }
-        draws.append(_spellings(sizes.characters))
-    return inputs, _together(_ids(sizes.vocab_size + sizes.further), *draws), None
+        draws.append(batches.spellings(sizes.characters))
+    return inputs, batches.together(batches.ids(sizes.vocab_size + sizes.further), *draws), None
 
 
 def _classifier(model: NeuralClassifier) -> Graph:
@@ -226,7 +162,7 @@ def _classifier(model: NeuralClassifier) -> Graph:
     if model.config.long != "truncate":  # a row is a sentence or a window of a document
         examples = "documents"
         inputs |= {"counts": (examples,)}
-        draw = _together(draw, _counts)
+        draw = batches.together(draw, batches.counts)
     module = _Classes(model, list(inputs))
     return Graph(module, inputs, {"log_probs": (examples, "")}, draw, longest=longest)
 
@@ -235,7 +171,9 @@ def _with_types(inputs: Axes, draw: Draw, n_types: int) -> tuple[Axes, Draw]:
     """Add the types of the tokens where the network tells types apart."""
     if n_types < 2:
         return inputs, draw
-    return {**inputs, "types": ("batch", "time")}, _together(draw, _ids(n_types, "types"))
+    return {**inputs, "types": ("batch", "time")}, batches.together(
+        draw, batches.ids(n_types, "types")
+    )
 
 
 def _tagger(model: NeuralTagger) -> Graph:
@@ -250,7 +188,7 @@ def _tagger(model: NeuralTagger) -> Graph:
             "positions": ("batch", steps),
             "word_counts": ("batch",),
         }
-        draw = _together(draw, _word_positions)
+        draw = batches.together(draw, batches.word_positions)
     outputs: Axes = {"scores": ("batch", steps, ""), "tags": ("batch", steps)}
     return Graph(_Tags(model, list(inputs)), inputs, outputs, draw, longest=longest)
 
@@ -288,7 +226,7 @@ def _answerer(model: NeuralAnswerer) -> Graph:
     inputs, draw = _with_types(inputs, draw, n_types)
     inputs = {**inputs, "allowed": ("batch", "time")}
     outputs: Axes = {"spans": ("batch", ""), "scores": ("batch",), "no_answer": ("batch",)}
-    draw = _together(draw, _allowed)
+    draw = batches.together(draw, batches.allowed)
     return Graph(_Spans(model, list(inputs)), inputs, outputs, draw, longest=longest)
 
 
@@ -328,7 +266,9 @@ class _SentenceVectors(nn.Module):
 
 def _masked(model: Bert) -> Graph:
     size, c = model.tokenizer.vocab_size, model.config
-    inputs, draw = _with_types({**IDS, **LENGTHS}, _together(_ids(size), _lengths), c.n_types)
+    inputs, draw = _with_types(
+        {**IDS, **LENGTHS}, batches.together(batches.ids(size), batches.lengths), c.n_types
+    )
     outputs: Axes = {"vectors": ("batch", "time", "")}
     if c.head:
         outputs |= {"log_probs": ("batch", "time", "")}
@@ -336,7 +276,7 @@ def _masked(model: Bert) -> Graph:
 
 
 def _sentences(model: SentenceEncoder) -> Graph:
-    draw = _together(_ids(model.tokenizer.vocab_size), _lengths)
+    draw = batches.together(batches.ids(model.tokenizer.vocab_size), batches.lengths)
     outputs: Axes = {"vectors": ("batch", "")}
     return Graph(
         _SentenceVectors(model), {**IDS, **LENGTHS}, outputs, draw, longest=model.config.context
@@ -365,17 +305,21 @@ def _translator(model: TranslationModel) -> Graph:
         **LENGTHS,
         "targets": ("batch", "target_time"),
     }
-    source = _values(sizes.columns, sizes.missing) if sizes.columns else _ids(sizes.vocab_size)
+    source = (
+        batches.values(sizes.columns, sizes.missing)
+        if sizes.columns
+        else batches.ids(sizes.vocab_size)
+    )
 
     def targets(rows: int, steps: int, rng: np.random.Generator) -> Arrays:
         most = steps + 2 if model.longest is None else min(steps + 2, model.longest)
-        return _ids(size, "targets")(rows, most, rng)
+        return batches.ids(size, "targets")(rows, most, rng)
 
     return Graph(
         _Translation(model.network(), read),
         inputs,
         {"log_probs": ("batch", "target_time", "")},
-        _together(source, _lengths, targets),
+        batches.together(source, batches.lengths, targets),
         longest=model.longest,
     )
 
@@ -434,7 +378,7 @@ def _forecaster(model: NeuralForecaster) -> Graph:
             "which is no part of the network; fit one with fewer seasons, or use seqloom itself"
         )
     inputs: Axes = {"values": ("batch", "time", "")}
-    draws = [_values(len(model.columns), model.learnt["missing"])]
+    draws = [batches.values(len(model.columns), model.learnt["missing"])]
     if model.n_known:
         inputs |= {"known": ("batch", "", "")}
         shape = (model.window + model.horizon, model.n_known)
@@ -442,7 +386,7 @@ def _forecaster(model: NeuralForecaster) -> Graph:
             lambda rows, steps, rng: {"known": rng.normal(size=(rows, *shape)).astype(np.float32)}
         )
     outputs: Axes = {"forecast": ("batch", "", ""), "quantiles": ("batch", "", "", "")}
-    return Graph(_Forecast(model), inputs, outputs, _together(*draws), shortest=model.window)
+    return Graph(_Forecast(model), inputs, outputs, batches.together(*draws), shortest=model.window)
 
 
 _MAKERS: dict[type, Callable[[Any], Graph]] = {

@@ -132,6 +132,6 @@ def two_texts(value: Any, names: tuple[str, str]) -> list[str] | None:
     >>> two_texts({"text": "a", "pair": "b"}, ("text", "pair")), two_texts(["a", 1], ("text", "pair"))
     (['a', 'b'], None)
     """
-    some = [value.get(name) for name in names] if isinstance(value, dict) else value
+    some: Any = [value.get(name) for name in names] if isinstance(value, dict) else value
     good = isinstance(some, list) and len(some) == 2 and all(isinstance(one, str) for one in some)
     return some if good else None
