@@ -101,9 +101,9 @@ def test_logs_as_they_are(seqloom, place):
     good = (place / "own.jsonl").read_text()
     more = [
         {"model": "m", "texts": ["x"], "status": 429},
-        {"model": "m", "texts": [[1, 2, 3], 7, None], "status": 200},
+        {"model": "m", "texts": [[1, 2, 3], 7, None, ["a pair", "of texts"]], "status": 200},
         {"model": "m", "texts": ["", "  "], "status": 200},
-        {"model": "m", "text": "a cat \x1b[31m saw"},
+        {"model": "m", "text": "a cat \x1b[31m saw \ud800"},
         {"model": "m"},
         [1],
     ]
@@ -112,7 +112,7 @@ def test_logs_as_they_are(seqloom, place):
     assert ran.code == 0, ran.err
     for remark in (
         "1 requests that were",
-        "4 requests without",
+        "5 inputs of another kind",
         "2 empty texts",
         "2 damaged lines",
     ):

@@ -28,7 +28,7 @@ def verb(name: str) -> Handler:
         inputs = _inputs(exchange)
         chosen = served.verbs[name]
         options = fields.config(chosen.options, chosen.names)
-        watched = map(served.task.watched, inputs)
+        watched = (served.task.watched(served.model, one) for one in inputs)
         exchange.texts = [text for text in watched if text is not None]
         results = await exchange.until(
             service.in_thread(_answers, chosen, served.model, inputs, options)

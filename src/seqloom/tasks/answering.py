@@ -60,7 +60,7 @@ class Answering(Task):
         return {"predict": self.prediction(help, "a question and its context, a list of two")}
 
     def example(self, model: Any, value: Any, at: int) -> tuple[str, str]:
-        if (asked := self.watched(value)) is None:
+        if (asked := self.watched(model, value)) is None:
             raise ConfigError(
                 f"inputs[{at}] must be a question and its context, a list or {{question, context}}; "
                 f"got {quoted(value)}",
@@ -68,7 +68,7 @@ class Answering(Task):
             )
         return asked[0], asked[1]
 
-    def watched(self, value: Any) -> list[str] | None:
+    def watched(self, model: Any, value: Any) -> list[str] | None:
         return two_texts(value, ("question", "context"))
 
     def read(self, paths: tuple[str, ...], reading: QuestionsReading) -> Questions:

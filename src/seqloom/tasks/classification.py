@@ -185,7 +185,7 @@ class Classification(Task):
 
     def example(self, model: Any, value: Any, at: int) -> Any:
         if model.reads_pairs:
-            if (pair := two_texts(value, PAIR)) is None:
+            if (pair := self.watched(model, value)) is None:
                 raise ConfigError(
                     f"inputs[{at}] must be two texts, a list or {{text, pair}}; got {quoted(value)}",
                     ["inputs"],
@@ -275,8 +275,8 @@ class Classification(Task):
             return super().examples(data)
         return data.examples
 
-    def watched(self, value: Any) -> Any:
-        return two_texts(value, PAIR) or super().watched(value)
+    def watched(self, model: Any, value: Any) -> Any:
+        return two_texts(value, PAIR) if model.reads_pairs else super().watched(model, value)
 
     def observe(self, model: Classifier, texts: list[Any]) -> tuple[dict[str, Any], list[Any]]:
         import numpy as np
