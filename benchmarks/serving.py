@@ -1,5 +1,6 @@
 """The server: requests of 16 clients together and one after another, beside llama.cpp's server (xllamacpp)
-and `transformers serve`; what HTTP adds to a call; how long it takes from the command to the first answer.
+and `transformers serve`; what HTTP adds to a call; how long it takes from the command to the first answer;
+two copies behind nginx.
 
 Servers are processes of their own, and so are the clients, which share the machine with them. A request
 draws so many tokens that all servers do the same work: the end symbol is not allowed before them.
@@ -10,6 +11,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -42,9 +45,13 @@ def run(quick: bool, only: str) -> None:
             "smollm2": partial(published, Path(place), rounds),
             "overhead": partial(overhead, Path(place)),
             "start": partial(start, Path(place), rounds),
+            "copies": partial(copies, Path(place), rounds),
         }
         if SMOKE:
             del suites["gpt"], suites["smollm2"]
+        if shutil.which("nginx") is None:
+            print("(skipped: nginx is not installed)")
+            del suites["copies"]
         rows = collect(suites, only)
     table("Serving", rows, ("what", "peer", "seqloom", "ratio"))
 
@@ -142,6 +149,60 @@ def transformers_serve(directory: Path) -> Iterator[str]:
         process.kill()
 
 
+NGINX = """
+daemon off; master_process off; error_log stderr warn; pid {place}/nginx.pid;
+events {{}}
+http {{
+  access_log off; client_body_temp_path {place}; proxy_temp_path {place};
+  {groups}
+}}
+"""
+GROUP = """
+  upstream copies{port} {{ least_conn; {servers} keepalive 64; }}
+  server {{
+    listen 127.0.0.1:{port};
+    location / {{
+      proxy_pass http://copies{port};
+      proxy_http_version 1.1;
+      proxy_set_header Connection "";
+      proxy_set_header Host $host;
+      proxy_buffering off;
+      proxy_read_timeout 600s;
+      proxy_next_upstream error http_503 non_idempotent;
+    }}
+  }}
+"""
+
+
+@contextmanager
+def nginx(place: Path, *groups: list[str]) -> Iterator[list[str]]:
+    """nginx before groups of servers, given by their addresses, with the settings of docs/serving.md; its
+    address for each group.
+    """
+    ports = [free_port() for _ in groups]
+    shown = [
+        GROUP.format(port=port, servers=" ".join(f"server {one[7:]};" for one in addresses))
+        for port, addresses in zip(ports, groups)
+    ]
+    config = place / "nginx.conf"
+    config.write_text(NGINX.format(place=place, groups="".join(shown)))
+    with subprocess.Popen(["nginx", "-e", "stderr", "-c", str(config)]) as process:
+        found = [f"http://127.0.0.1:{port}" for port in ports]
+        try:
+            for address in found:
+                wait_for(address, process)
+            yield found
+        finally:
+            process.terminate()
+
+
+def free_port() -> int:
+    with socket.socket() as some:
+        some.bind(("127.0.0.1", 0))
+        port: int = some.getsockname()[1]
+        return port
+
+
 def wait_for(address: str, process: subprocess.Popen[Any]) -> None:
     from urllib.request import urlopen
 
@@ -207,27 +268,27 @@ async def clients(
     return seconds
 
 
-def requests(n: int, model: str, first: int = 0) -> list[dict[str, Any]]:
+def requests(n: int, model: str, tokens: int = TOKENS) -> list[dict[str, Any]]:
     """Requests of unlike lengths, for the same number of tokens in all servers."""
     return [
         {
             "model": model,
             "prompt": " ".join(PROMPT.split()[: 2 + i % 8]),
-            "max_tokens": TOKENS,
-            "min_tokens": TOKENS - 1,
+            "max_tokens": tokens,
+            "min_tokens": tokens - 1,
             "ignore_eos": True,
             "temperature": 1.0,
-            "seed": first + i,
+            "seed": i,
         }
         for i in range(n)
     ]
 
 
-def rate(address: str, model: str, n_clients: int, n: int) -> float:
+def rate(address: str, model: str, n_clients: int, n: int, tokens: int = TOKENS) -> float:
     """Tokens in a second."""
     begun = time.perf_counter()
-    asyncio.run(clients(address, "/v1/completions", requests(n, model), n_clients))
-    return n * TOKENS / (time.perf_counter() - begun)
+    asyncio.run(clients(address, "/v1/completions", requests(n, model, tokens), n_clients))
+    return n * tokens / (time.perf_counter() - begun)
 
 
 # ---- rows
@@ -291,6 +352,38 @@ def published(place: Path, rounds: int) -> Iterator[Row]:
                     for _ in range(rounds)
                 ]
             yield _row("the same", "transformers serve, float32", pairs)
+
+
+def copies(place: Path, rounds: int) -> Iterator[Row]:
+    """Two copies with one thread each behind nginx, beside one copy with one thread, alone and behind
+    nginx, and one with two threads. The clients and nginx share the cores with them.
+    """
+    cases = [
+        (f"LSTM 2 x 200, {TOKENS} tokens", "lstm", REQUESTS, TOKENS),
+        (f"n-gram, {TOKENS} tokens", "ngram", 4 * REQUESTS, TOKENS),
+        ("n-gram, one token", "ngram", CALLS, 1),
+    ]
+    models = [saved(place, "lstm"), saved(place, "ngram")]
+    with ExitStack() as stack:
+        first, second, threaded = (
+            stack.enter_context(serving(*models, SEQLOOM_THREADS=threads)) for threads in "112"
+        )
+        before_one, before_two = stack.enter_context(nginx(place, [first], [first, second]))
+        for name, model, n, tokens in cases:
+            others = {
+                "one copy": first,
+                "one copy behind nginx": before_one,
+                "one copy with two threads": threaded,
+            }
+            for address in (first, second, threaded):
+                rate(address, model, CLIENTS, CLIENTS, tokens)
+            pairs: dict[str, list[tuple[float, float]]] = {other: [] for other in others}
+            for _ in range(rounds):
+                ours = rate(before_two, model, CLIENTS, n, tokens)
+                for other, address in others.items():
+                    pairs[other].append((ours, rate(address, model, CLIENTS, n, tokens)))
+            for other, measured in pairs.items():
+                yield _row(f"{name}, {CLIENTS} clients, two copies behind nginx", other, measured)
 
 
 def overhead(place: Path) -> Iterator[Row]:

@@ -123,7 +123,7 @@ class Exchange:
         self.status = 200
         self.started = False  # the answer's head is sent
         self.prompt_tokens = self.generated_tokens = 0
-        self.texts: list[str] = []  # of the request, for the log
+        self.texts: list[Any] = []  # of the request, for the log
         self.labels: list[Any] = []  # of the answer, likewise
         self._left: asyncio.Task[None] | None = None
         self._size = 0

@@ -29,7 +29,8 @@ def verb(name: str) -> Handler:
         inputs = _inputs(exchange)
         chosen = served.verbs[name]
         options = fields.config(chosen.options, chosen.names)
-        exchange.texts = [one for one in inputs if isinstance(one, str)]
+        watched = (served.task.watched(served.model, one) for one in inputs)
+        exchange.texts = [text for text in watched if text is not None]
         labels, body = await exchange.until(
             service.in_thread(_answer, served, name, inputs, options)
         )
