@@ -1,5 +1,6 @@
 """The server: requests of 16 clients together and one after another, beside llama.cpp's server (xllamacpp)
-and `transformers serve`; what HTTP adds to a call; how long it takes from the command to the first answer.
+and `transformers serve`; what HTTP adds to a call; how long it takes from the command to the first answer;
+two copies behind nginx.
 
 Servers are processes of their own, and so are the clients, which share the machine with them. A request
 draws so many tokens that all servers do the same work: the end symbol is not allowed before them.
@@ -10,6 +11,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -42,9 +45,13 @@ def run(quick: bool, only: str) -> None:
             "smollm2": partial(published, Path(place), rounds),
             "overhead": partial(overhead, Path(place)),
             "start": partial(start, Path(place), rounds),
+            "copies": partial(copies, Path(place), rounds),
         }
         if SMOKE:
             del suites["gpt"], suites["smollm2"]
+        if shutil.which("nginx") is None:
+            print("(skipped: nginx is not installed)")
+            del suites["copies"]
         rows = collect(suites, only)
     table("Serving", rows, ("what", "peer", "seqloom", "ratio"))
 
@@ -131,15 +138,72 @@ def transformers_serve(directory: Path) -> Iterator[str]:
             "cpu",
             "--dtype",
             "float32",
+            "--continuous-batching",
         ],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         env={**os.environ, "HF_HUB_OFFLINE": "1"},
     ) as process:
         address = f"http://127.0.0.1:{port}"
-        wait_for(address, process)
-        yield address
-        process.kill()
+        try:
+            wait_for(address, process)
+            yield address
+        finally:
+            process.kill()
+
+
+NGINX = """
+daemon off; master_process off; error_log stderr warn; pid {place}/nginx.pid;
+events {{}}
+http {{
+  access_log off; client_body_temp_path {place}; proxy_temp_path {place};
+  {groups}
+}}
+"""
+GROUP = """
+  upstream copies{port} {{ least_conn; {servers} keepalive 64; }}
+  server {{
+    listen 127.0.0.1:{port};
+    location / {{
+      proxy_pass http://copies{port};
+      proxy_http_version 1.1;
+      proxy_set_header Connection "";
+      proxy_set_header Host $host;
+      proxy_buffering off;
+      proxy_read_timeout 600s;
+      proxy_next_upstream error http_503 non_idempotent;
+    }}
+  }}
+"""
+
+
+@contextmanager
+def nginx(place: Path, *groups: list[str]) -> Iterator[list[str]]:
+    """nginx before groups of servers, given by their addresses, with the settings of docs/serving.md; its
+    address for each group.
+    """
+    ports = [free_port() for _ in groups]
+    shown = [
+        GROUP.format(port=port, servers=" ".join(f"server {one[7:]};" for one in addresses))
+        for port, addresses in zip(ports, groups)
+    ]
+    config = place / "nginx.conf"
+    config.write_text(NGINX.format(place=place, groups="".join(shown)))
+    with subprocess.Popen(["nginx", "-e", "stderr", "-c", str(config)]) as process:
+        found = [f"http://127.0.0.1:{port}" for port in ports]
+        try:
+            for address in found:
+                wait_for(address, process)
+            yield found
+        finally:
+            process.terminate()
+
+
+def free_port() -> int:
+    with socket.socket() as some:
+        some.bind(("127.0.0.1", 0))
+        port: int = some.getsockname()[1]
+        return port
 
 
 def wait_for(address: str, process: subprocess.Popen[Any]) -> None:
@@ -181,10 +245,15 @@ async def ask(reader: Any, writer: Any, path: str, body: dict[str, Any]) -> dict
 
 
 async def clients(
-    address: str, path: str, bodies: Sequence[dict[str, Any]], n: int, pace: float = 0.0
+    address: str,
+    path: str,
+    bodies: Sequence[dict[str, Any]],
+    n: int,
+    pace: float = 0.0,
+    answers: list[dict[str, Any]] | None = None,
 ) -> list[float]:
     """Ask all of it with n clients; the seconds of each answer. `pace`: seconds between two requests of
-    a client.
+    a client; `answers` get what was answered.
     """
     host, _, port = address.removeprefix("http://").partition(":")
     waiting = list(enumerate(bodies))
@@ -196,7 +265,9 @@ async def clients(
         while waiting:
             _, body = waiting.pop()
             begun = time.perf_counter()
-            await ask(reader, writer, path, body)
+            answer = await ask(reader, writer, path, body)
+            if answers is not None:
+                answers.append(answer)
             spent = time.perf_counter() - begun
             seconds.append(spent)
             if pace:
@@ -207,27 +278,39 @@ async def clients(
     return seconds
 
 
-def requests(n: int, model: str, first: int = 0) -> list[dict[str, Any]]:
+def requests(n: int, model: str, tokens: int = TOKENS) -> list[dict[str, Any]]:
     """Requests of unlike lengths, for the same number of tokens in all servers."""
     return [
         {
             "model": model,
             "prompt": " ".join(PROMPT.split()[: 2 + i % 8]),
-            "max_tokens": TOKENS,
-            "min_tokens": TOKENS - 1,
+            "max_tokens": tokens,
+            "min_tokens": tokens - 1,
             "ignore_eos": True,
             "temperature": 1.0,
-            "seed": first + i,
+            "seed": i,
         }
         for i in range(n)
     ]
 
 
-def rate(address: str, model: str, n_clients: int, n: int) -> float:
-    """Tokens in a second."""
+# What only some servers know: that a text may not end before it has all its tokens.
+EXACT = ("min_tokens", "ignore_eos")
+
+
+def rate(
+    address: str, model: str, n_clients: int, n: int, tokens: int = TOKENS, *, exact: bool = True
+) -> float:
+    """Tokens in a second; where they are not `exact`, texts may end early, and what came is counted."""
+    bodies = requests(n, model, tokens)
+    if not exact:
+        bodies = [{k: v for k, v in body.items() if k not in EXACT} for body in bodies]
+    answers: list[dict[str, Any]] = []
     begun = time.perf_counter()
-    asyncio.run(clients(address, "/v1/completions", requests(n, model), n_clients))
-    return n * TOKENS / (time.perf_counter() - begun)
+    asyncio.run(clients(address, "/v1/completions", bodies, n_clients, answers=answers))
+    seconds = time.perf_counter() - begun
+    written = n * tokens if exact else sum(one["usage"]["completion_tokens"] for one in answers)
+    return written / seconds
 
 
 # ---- rows
@@ -285,12 +368,47 @@ def published(place: Path, rounds: int) -> Iterator[Row]:
             whole = place / "smollm2-hf"
             interop.write(interop.open(file), whole)
             with transformers_serve(whole) as other:
-                rate(other, str(whole), 2, 2)
+                rate(other, str(whole), 2, 2, exact=False)
                 pairs = [
-                    (rate(address, "smollm2", CLIENTS, n), rate(other, str(whole), CLIENTS, n))
-                    for _ in range(rounds)
+                    (
+                        rate(address, "smollm2", CLIENTS, n),
+                        rate(other, str(whole), CLIENTS, CLIENTS, exact=False),
+                    )
+                    for _ in range(min(rounds, 3))  # a round takes minutes there
                 ]
             yield _row("the same", "transformers serve, float32", pairs)
+
+
+def copies(place: Path, rounds: int) -> Iterator[Row]:
+    """Two copies with one thread each behind nginx, beside one copy with one thread, alone and behind
+    nginx, and one with two threads. The clients and nginx share the cores with them.
+    """
+    cases = [
+        (f"LSTM 2 x 200, {TOKENS} tokens", "lstm", REQUESTS, TOKENS),
+        (f"n-gram, {TOKENS} tokens", "ngram", 4 * REQUESTS, TOKENS),
+        ("n-gram, one token", "ngram", CALLS, 1),
+    ]
+    models = [saved(place, "lstm"), saved(place, "ngram")]
+    with ExitStack() as stack:
+        first, second, threaded = (
+            stack.enter_context(serving(*models, SEQLOOM_THREADS=threads)) for threads in "112"
+        )
+        before_one, before_two = stack.enter_context(nginx(place, [first], [first, second]))
+        for name, model, n, tokens in cases:
+            others = {
+                "one copy": first,
+                "one copy behind nginx": before_one,
+                "one copy with two threads": threaded,
+            }
+            for address in (first, second, threaded):
+                rate(address, model, CLIENTS, CLIENTS, tokens)
+            pairs: dict[str, list[tuple[float, float]]] = {other: [] for other in others}
+            for _ in range(rounds):
+                ours = rate(before_two, model, CLIENTS, n, tokens)
+                for other, address in others.items():
+                    pairs[other].append((ours, rate(address, model, CLIENTS, n, tokens)))
+            for other, measured in pairs.items():
+                yield _row(f"{name}, {CLIENTS} clients, two copies behind nginx", other, measured)
 
 
 def overhead(place: Path) -> Iterator[Row]:

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from seqloom import NGram, directories, load, storage
+from seqloom import NGram, Uniform, directories, load, storage
 from seqloom.errors import ModelError
 
 
@@ -204,3 +204,29 @@ def test_the_name_of_a_file_becomes_a_directory_and_that_is_said(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model.save(tmp_path / "model-1.5")  # no ending of files
+
+
+def test_a_model_whose_small_files_are_large_is_refused_unread(tmp_path):
+    """A stranger's config.json of five gigabytes, which takes no space, took ten of memory."""
+    Uniform().fit("to be\n").save(tmp_path / "m")
+    with (tmp_path / "m" / "training.jsonl").open("wb") as file:
+        file.truncate(directories.MOST_BYTES + 1)
+    assert len(load(tmp_path / "m").history) == 0
+    with (tmp_path / "m" / "config.json").open("r+b") as file:
+        file.truncate(directories.MOST_BYTES + 1)
+    with pytest.raises(ModelError, match=r"config.json: cannot be read \(has more than 64 MiB"):
+        load(tmp_path / "m")
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("m.onnx", "looks like an ONNX file, .* load the model it was made of"),
+        ("m.keras", "looks like weights of Keras, which seqloom does not read"),
+        ("m.model", r"a tokenizer of SentencePiece, .* seqloom\.read_vectors reads"),
+    ],
+)
+def test_files_of_other_programs_that_are_not_read(tmp_path, name, says):
+    (tmp_path / name).write_bytes(b"\x08\x07" + bytes(100))
+    with pytest.raises(ModelError, match=says):
+        load(tmp_path / name)

@@ -155,11 +155,14 @@ def __getattr__(name: str) -> Any:
     if name in ("inspect", "testing"):
         # No folder is called inspect: in src/seqloom it would hide the standard library's.
         return import_module("seqloom.views" if name == "inspect" else "seqloom.testing")
-    if name.startswith("__") or name not in (public := _public()):
+    public = {} if name.startswith("__") else _public()
+    if name not in public:
+        from seqloom.errors import suggest
         from seqloom.foreign_names import answer_public
 
         answer = answer_public(name)
-        hint = "" if answer is None else f"; {answer}"
+        near = "" if name.startswith("_") else suggest(name, public)
+        hint = near if answer is None else f"; {answer}"
         raise AttributeError(f"module 'seqloom' has no attribute {name!r}{hint}")
     return getattr(import_module(public[name]), name)
 

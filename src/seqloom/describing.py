@@ -16,7 +16,7 @@ from typing import Any, Literal
 from seqloom import progress
 from seqloom.config import Config, defaults, field_types, in_words, parts
 from seqloom.errors import ConfigError, suggest_known
-from seqloom.foreign_names import NO_OPTION, OPTIONS, candidates, our_option, word_of
+from seqloom.foreign_names import NO_OPTION, OPTIONS, candidates, needless, our_option, word_of
 
 _TRAIN, _SAMPLING = (
     "seqloom.training.config:TrainConfig",
@@ -202,6 +202,8 @@ def explain_unknown(option: str, config: type[Config]) -> str:
     names = defaults(config)
     if (ours := our_option(option, names)) is not None:
         return f"; it is called {ours} here"
+    if (why := needless(option, names)) is not None:
+        return f"; it is not needed: {why}"
     rows = candidates(option, OPTIONS)
     for name in (option, *map(word_of, rows)):
         if (elsewhere := belongs_elsewhere(name, config)) is not None:

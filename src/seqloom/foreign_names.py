@@ -105,6 +105,14 @@ NO_OPTION = {
     "text is drawn, unless temperature=0, which takes the likeliest token each time": "do_sample greedy",
 }
 
+# Options that are not needed beside one of ours, and why.
+NEEDLESS = {
+    "C": (
+        "fit always finds the one optimum for C, the inverse weight of an L2 penalty",
+        "penalty solver dual l1_ratio multi_class intercept_scaling tol max_iter n_iter random_state",
+    )
+}
+
 # Attributes and methods of models.
 ATTRIBUTES = {
     "nearest(query, k=10)": (
@@ -118,6 +126,9 @@ ATTRIBUTES = {
     ),
     "similarity(a, b)": "n_similarity cosine_similarity wmdistance",
     "dimensions": "vector_size get_dimension get_sentence_embedding_dimension",
+    "vectors.dimensions": "vector_size get_dimension",
+    "to_device(device)": "to cuda cpu mps",
+    "quantised(bits)": "half quantize quantise",
     "hidden(text)": "hidden_states forward extract_features last_hidden_state get_embeddings transform",
     "translate(texts)": "predict generate infer",
     "forecast(...)": "predict get_forecast make_future_dataframe generate",
@@ -143,6 +154,8 @@ ATTRIBUTES = {
 PUBLIC = {
     "load": "load_model from_pretrained AutoModel AutoModelForCausalLM pipeline load_pretrained",
     "Tokenizer": "AutoTokenizer Vocabulary",
+    "TrainConfig": "TrainingArguments Trainer",
+    "read_labelled": "read_csv read_json read_parquet load_dataset",
     "Logistic": "LogisticRegression LinearSVC SGDClassifier TfidfVectorizer LogisticClassifier",
     "NaiveBayes": "MultinomialNB BernoulliNB ComplementNB",
     "NGram": "KneserNeyInterpolated KneserNey Laplace Lidstone WittenBellInterpolated MLE Ngram",
@@ -240,6 +253,16 @@ def our_option(name: str, known: Iterable[str]) -> str | None:
     return ours_of(name, OPTIONS, set(known).__contains__)
 
 
+def needless(name: str, known: Iterable[str]) -> str | None:
+    """Say why an option of another library is not needed beside the known ones.
+
+    >>> needless("solver", ["C"]), needless("solver", ["k"])
+    ('fit always finds the one optimum for C, the inverse weight of an L2 penalty', None)
+    """
+    rows = (NEEDLESS[option] for option in known if option in NEEDLESS)
+    return next((why for why, theirs in rows if name in theirs.split()), None)
+
+
 def answer_flag(flag: str, known: Mapping[str, str]) -> str | None:
     """Say which of the known flags, by the names of their options, a flag of another program is.
 
@@ -250,6 +273,8 @@ def answer_flag(flag: str, known: Mapping[str, str]) -> str | None:
     if (ours := our_option(name, known)) is not None:
         word = word_of(ours)
         return f"It is {known[word]}{ours.removeprefix(word)} here."
+    if (why := needless(name, known)) is not None:
+        return f"It is not needed: {why}."
     return next((f"Instead: {advice}." for advice in candidates(name, NO_OPTION)), None)
 
 

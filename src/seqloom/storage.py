@@ -258,11 +258,7 @@ def _read_log(path: Path) -> list[dict[str, Any]]:
     """
     lines = []
     with contextlib.suppress(OSError):
-        for line in (
-            path.read_text(encoding="utf-8", errors="replace").splitlines()
-            if path.is_file()
-            else ()
-        ):
+        for line in directories.read_small_file(path).decode("utf-8", "replace").splitlines():
             with contextlib.suppress(ValueError, RecursionError):
                 values = json.loads(line)
                 if isinstance(values, dict) and all(
@@ -291,7 +287,9 @@ def read_config(directory: str | Path) -> dict[str, Any]:
     if not (path / CONFIG).is_file():
         raise ModelError(f"{path}: not a seqloom model: there is no {CONFIG} in it")
     try:
-        config = json.loads((path / CONFIG).read_text(encoding="utf-8"))
+        config = json.loads(directories.read_small_file(path / CONFIG).decode("utf-8"))
+    except OSError as error:
+        raise ModelError(f"{path / CONFIG}: cannot be read ({error.strerror})") from None
     except (ValueError, RecursionError) as error:
         raise ModelError(
             f"{path / CONFIG}: damaged ({error}); fit and save the model again"

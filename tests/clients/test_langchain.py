@@ -7,8 +7,6 @@ import pytest
 
 langchain = pytest.importorskip("langchain_openai")
 
-from tests.clients.conftest import SMALL
-
 OPTIONS = {"max_tokens": 10, "temperature": 0.7, "seed": 5}
 
 
@@ -17,7 +15,6 @@ def access(server):
     return {"base_url": server.address + "/v1", "api_key": "any", "max_retries": 0}
 
 
-@pytest.mark.parametrize("name", SMALL)
 def test_completions(access, server, name):
     model, llm = server.models[name], langchain.OpenAI(model=name, **OPTIONS, **access)
     prompts = ["the cat", "on the", "the dog"]
@@ -33,9 +30,9 @@ def test_what_it_sends_by_itself_is_taken(access):
     assert isinstance(langchain.OpenAI(model="lstm", **access).invoke("the cat"), str)
 
 
-def test_chat(access, server):
-    llm = langchain.ChatOpenAI(model="chat", **OPTIONS, **access)
-    expected = server.models["chat"].chat("the cat", **OPTIONS)
+def test_chat(access, server, talker):
+    llm = langchain.ChatOpenAI(model=talker, **OPTIONS, **access)
+    expected = server.models[talker].chat("the cat", **OPTIONS)
     assert llm.invoke("the cat").content == expected
     assert "".join(part.content for part in llm.stream("the cat")) == expected
 

@@ -7,8 +7,6 @@ import pytest
 
 openai = pytest.importorskip("openai")
 
-from tests.clients.conftest import SMALL
-
 TALK = [{"role": "user", "content": "the cat?"}]
 OPTIONS = {"max_tokens": 12, "seed": 7, "temperature": 0.9}
 
@@ -27,7 +25,6 @@ def test_models_are_listed(client, server):
         client.models.retrieve("nobody")
 
 
-@pytest.mark.parametrize("name", SMALL)
 def test_completions(client, server, name):
     expected = server.models[name].generate("the cat", **OPTIONS)
     found = client.completions.create(model=name, prompt="the cat", **OPTIONS)
@@ -49,7 +46,6 @@ def test_completions(client, server, name):
     assert all(event.usage is None for event in events)
 
 
-@pytest.mark.parametrize("name", SMALL)
 def test_choices_prompts_and_log_probabilities(client, server, name):
     model = server.models[name]
     found = client.completions.create(
@@ -65,16 +61,16 @@ def test_choices_prompts_and_log_probabilities(client, server, name):
         assert all(len(top) <= 2 for top in scores.top_logprobs)
 
 
-def test_chat(client, server):
+def test_chat(client, server, talker):
     options = {"max_tokens": 15, "seed": 3, "temperature": 1.0}
-    expected = server.models["chat"].chat(TALK, **options)
-    found = client.chat.completions.create(model="chat", messages=TALK, **options)
+    expected = server.models[talker].chat(TALK, **options)
+    found = client.chat.completions.create(model=talker, messages=TALK, **options)
     assert found.choices[0].message.content == expected
     assert found.choices[0].message.role == "assistant"
-    stream = client.chat.completions.create(model="chat", messages=TALK, stream=True, **options)
+    stream = client.chat.completions.create(model=talker, messages=TALK, stream=True, **options)
     assert "".join(event.choices[0].delta.content or "" for event in stream) == expected
     scored = client.chat.completions.create(
-        model="chat", messages=TALK, logprobs=True, top_logprobs=3, **options
+        model=talker, messages=TALK, logprobs=True, top_logprobs=3, **options
     )
     content = scored.choices[0].logprobs.content
     assert len(content) == scored.usage.completion_tokens
@@ -107,9 +103,9 @@ def test_errors_have_their_classes(client):
         client.embeddings.create(model="word2vec", input=[1, 2, 3])
 
 
-def test_sixteen_at_once_from_one_loop(server):
+def test_sixteen_at_once_from_one_loop(server, name):
     expected = [
-        server.models["gpt"].generate("the cat", max_tokens=9, seed=seed) for seed in range(16)
+        server.models[name].generate("the cat", max_tokens=9, seed=seed) for seed in range(16)
     ]
 
     async def ask():
@@ -118,13 +114,13 @@ def test_sixteen_at_once_from_one_loop(server):
 
             async def whole(seed):
                 found = await client.completions.create(
-                    model="gpt", prompt="the cat", max_tokens=9, seed=seed
+                    model=name, prompt="the cat", max_tokens=9, seed=seed
                 )
                 return found.choices[0].text
 
             async def streamed(seed):
                 stream = await client.completions.create(
-                    model="gpt", prompt="the cat", max_tokens=9, seed=seed, stream=True
+                    model=name, prompt="the cat", max_tokens=9, seed=seed, stream=True
                 )
                 return "".join([event.choices[0].text async for event in stream])
 
@@ -146,23 +142,3 @@ def test_a_stream_that_is_left_ends(client, server):
             break
         client.models.list()
     assert engine.running_rows == 0
-
-
-def test_smollm2(place_of):
-    from tests.serving.running import running
-
-    with running(place_of("smollm2")) as server:
-        (model,) = server.models.values()
-        client = openai.OpenAI(base_url=server.address + "/v1", api_key="any", max_retries=0)
-        options = {"max_tokens": 8, "seed": 2}
-        prompts = ["The capital of France", "Once upon a time", "2 + 2 ="]
-        found = client.completions.create(model="smollm2", prompt=prompts, **options)
-        texts = [choice.text for choice in found.choices]
-        assert texts == [model.generate(prompt, **options) for prompt in prompts]
-        question = [{"role": "user", "content": "What is the capital of France?"}]
-        answer = client.chat.completions.create(
-            model="smollm2", messages=question, max_tokens=12, temperature=0
-        )
-        assert answer.choices[0].message.content == model.chat(
-            question, max_tokens=12, temperature=0.0
-        )

@@ -50,6 +50,17 @@ def model():
     return NaiveBayes().fit(reviews(150, 0))
 
 
+def test_a_notebook_shows_the_perturbations(model):
+    result = robustness(model, Labelled.of(reviews(80, 1)), perturb=["upper", "shuffled"])
+    assert repr(result).startswith("accuracy ")
+    assert "\nperturbation" in repr(result)
+    assert "\nshuffled" in repr(result)
+    assert "shuffled" in result._repr_html_()
+    frame = result.to_frame()
+    assert list(frame["perturbation"]) == ["upper", "shuffled"]
+    assert {"model", "accuracy", "difference_interval_low"} <= set(frame.columns)
+
+
 def test_rows_are_the_results_of_the_perturbed_data(model):
     data = Labelled.of(reviews(80, 1))
     result = robustness(model, data, typo_rate=0.3, seed=5)

@@ -87,6 +87,10 @@ def test_data_where_options_belong():
         ("majority", "partial_fit", "fit it on the old and the new data together"),
         ("bert", "partial_fit", r"published ones; NeuralClassifier\(encoder="),
         ("ngram", "nonsense", "no attribute 'nonsense'$"),
+        ("word2vec", "vector_size", "here it is vectors.dimensions$"),
+        ("vectors", "vector_size", "here it is dimensions$"),
+        ("lstm", "cuda", r"here it is to_device\(device\)"),
+        ("ngram", "train", r"here it is fit\(data\)"),
     ],
 )
 def test_attributes(model, name, says):
@@ -94,6 +98,26 @@ def test_attributes(model, name, says):
     assert not hasattr(made, name)
     with pytest.raises(AttributeError, match=says):
         getattr(made, name)
+
+
+def test_train_of_a_network_is_how_it_trains():
+    assert seqloom.LSTM().train is None
+    assert seqloom.LSTM(train={"steps": 3}).train == TrainConfig(steps=3)
+    assert "train" not in dir(seqloom.NGram())
+
+
+@pytest.mark.parametrize("name", ["penalty", "solver", "max_iter", "random_state"])
+def test_what_a_logistic_regression_does_not_need(name):
+    says = f"^unknown option '{name}'; it is not needed: fit always finds the one optimum for C"
+    with pytest.raises(ConfigError, match=says):
+        seqloom.Logistic(**{name: 1})
+    flag = foreign_names.answer_flag(f"--{name.replace('_', '-')}", {"C": "--C"})
+    assert flag.startswith("It is not needed: fit always")
+
+
+def test_a_tagger_without_tag_says_what_tags():
+    with pytest.raises(NotImplementedError, match=r"hmm-tagger tags sentences by predict\("):
+        seqloom.HMMTagger().tag(["a"])
 
 
 def test_continuing_works_as_the_sentence_says():
@@ -128,6 +152,8 @@ def test_names_of_the_package():
     for name, ours in (("KeyedVectors", "WordVectors"), ("LogisticRegression", "Logistic")):
         with pytest.raises(AttributeError, match=f"{name!r}; here it is seqloom.{ours}$"):
             getattr(seqloom, name)
+    with pytest.raises(AttributeError, match="'Word2vec'; did you mean 'Word2Vec'"):
+        _ = seqloom.Word2vec
     for ours in foreign_names.PUBLIC:
         assert getattr(seqloom, ours)
     for name in " ".join(foreign_names.PUBLIC.values()).split():

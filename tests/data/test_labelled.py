@@ -508,16 +508,6 @@ def test_values_of_json(tmp_path, said):
             '{"text": "a", "label": "x"}\n\n{"text": "b", "label": ""}\n',
             r"line 3: no label in column 'label'",
         ),
-        (
-            "a.jsonl",
-            '{"text": "a", "label": "x"}\n{"text": null, "label": "x"}',
-            r"line 2: no text in column 'text'",
-        ),
-        (
-            "a.jsonl",
-            '{"text": "a", "label": "x"}\n{"label": "x"}',
-            r"line 2: no text in column 'text'",
-        ),
         ("a.jsonl", '{"text": 3, "label": "x"}', r"line 1, column 'text': a number, not text"),
         (
             "a.jsonl",
@@ -606,6 +596,31 @@ def test_skipped_rows_take_their_further_columns_along_and_the_first_are_named(t
     assert said == [
         f"{path}: 20 of 40 rows have no label and were skipped (lines 3, 5, 7, 9, 11, ...)"
     ]
+
+
+def test_rows_keep_their_numbers_where_some_are_left_out(tmp_path):
+    table = write(tmp_path / "a.csv", "text,label\na,x\nb,\nc,x\nd,y\n")
+    data = read_labelled(table, unlabelled="skip")
+    assert (list(data.numbers), list(data.part([0, 2]).numbers)) == ([1, 3, 4], [1, 4])
+    lines = write(tmp_path / "a.train", "x a\n\ny b\n")
+    assert list(read_labelled(lines).numbers) == [1, 3]
+    assert not read_labelled([table, lines], unlabelled="skip").numbers  # of two files
+    assert not read_labelled(write(tmp_path / "b.csv", "text,label\na,x\nb,y\n")).numbers
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.parquet"])
+def test_a_missing_text_is_an_empty_one_as_in_csv(tmp_path, said, name):
+    rows = [{"text": "a", "label": "x"}, {"text": None, "label": "y"}]
+    if name == "a.parquet":
+        pytest.importorskip("polars").DataFrame(rows).write_parquet(tmp_path / name)
+    else:
+        write(tmp_path / name, "".join(f"{json.dumps(row)}\n" for row in rows) + '{"label": "x"}\n')
+    data = read_labelled(tmp_path / name)
+    assert data.texts == ["a", "", ""][: len(data)]
+    assert said[-1] in (
+        f"{tmp_path / name}: {n} texts {are} empty"
+        for n, are in (("1 of 2", "is"), ("2 of 3", "are"))
+    )
 
 
 def test_missing_labels_of_other_programs(tmp_path, said):

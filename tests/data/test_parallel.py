@@ -129,6 +129,7 @@ def test_two_files(tmp_path, end):
     assert (data.sources, data.targets) == (SOURCES, TARGETS)
     assert (data.name, data.source_name, data.target_name) == ("train.en-de", "en", "de")
     assert data.fingerprint == Parallel.of(PAIRS).fingerprint
+    assert read_parallel(en, de).fingerprint == data.fingerprint
     back = read_parallel([en, de], source="de", target="en")
     assert (back.sources, back.targets, back.source_name, back.name) == (
         TARGETS,

@@ -49,6 +49,14 @@ def test_a_bomb_behind_much_packed_text_is_refused_where_it_begins(suffix, tmp_p
     assert sum(sizes) <= 35 << 20
 
 
+@pytest.mark.parametrize("suffix", pieces.COMPRESSED)
+def test_a_bomb_is_refused_before_any_work_on_it(suffix, tmp_path):
+    """Rows of two bytes, of which five million would be read first."""
+    bomb = packed(tmp_path / f"a.csv{suffix}", suffix, b"1\n" * (8 << 20))
+    with pytest.raises(DataError, match="unpacks to more than 200 times"):
+        next(pieces.unpacked(bomb, "a", suffix, 1 << 16))
+
+
 def test_pieces_are_small_however_well_they_pack(tmp_path, monkeypatch):
     monkeypatch.setenv(pieces.VARIABLE, "100000")
     place = packed(tmp_path / "a.txt.zst", ".zst", b"a" * (64 << 20))

@@ -245,6 +245,53 @@ def test_a_tuned_tagger_is_written_and_opened(encoder, tmp_path):
     interop.write(tuned, tmp_path / "tuned")
 
 
+QUESTIONS = [("the cat", "a dog ran on the mats", "dog"), ("a dog", "the cat sat", None)] * 6
+
+
+@pytest.mark.parametrize("name", ["classifier", "tagger", "answerer"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_what_was_tuned_here_is_the_same_in_transformers(family, name, tmp_path):
+    transformers = pytest.importorskip("transformers")
+    transformers.utils.logging.set_verbosity_error()
+    save(make_network(make_config(family), "AutoModel"), tmp_path / "theirs")
+    interop.open(tmp_path / "theirs", "bert").save(tmp_path / "encoder")
+    options = {"encoder": str(tmp_path / "encoder")}
+    if name == "classifier":
+        activation = HEADS["ForSequenceClassification"][family].activation
+        options |= {"pooling": "first", "head_layer": activation}
+        model = seqloom.NeuralClassifier(**options).fit(TEXTS, train=QUICK)
+        kind, examples = "SequenceClassification", [text for text, _ in TEXTS[:4]]
+    elif name == "tagger":
+        data = [(["the", "cat"], ["O", "B-X"]), (["on", "the", "mats"], ["O", "O", "B-X"])] * 4
+        model = seqloom.NeuralTagger(crf=False, **options).fit(data, train=QUICK)
+        kind, examples = "TokenClassification", [words for words, _ in data[:2]]
+    else:
+        model = seqloom.NeuralAnswerer(**options).fit(QUESTIONS, train=QUICK)
+        kind, examples = "QuestionAnswering", [row[:2] for row in QUESTIONS[:2]]
+    interop.write(model, tmp_path / "back")
+    network, told = getattr(transformers, f"AutoModelFor{kind}").from_pretrained(
+        tmp_path / "back", output_loading_info=True
+    )
+    assert not any(told[one] for one in ("missing_keys", "unexpected_keys", "mismatched_keys"))
+    found, encoded = scores(model, examples)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "back")
+    texts = [" ".join(words) for words in examples] if name == "tagger" else examples
+    given = tokenizer(*(map(list, zip(*texts)) if name == "answerer" else [texts]))
+    assert list(chain(*given["input_ids"])) == encoded.steps["ids"].tolist()
+    padded = tokenizer.pad(given, return_tensors="pt")
+    with torch.no_grad():
+        said = network.eval()(**padded)
+    keep = padded["attention_mask"].bool()
+    if name == "classifier":
+        expected = said.logits.numpy()
+    elif name == "answerer":
+        expected = torch.stack([said.start_logits, said.end_logits], -1)[keep].numpy()
+    else:
+        rows = np.repeat(np.arange(len(examples)), encoded.words.lengths)
+        expected = said.logits.numpy()[rows, encoded.words.steps["positions"]]
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

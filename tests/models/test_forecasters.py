@@ -482,6 +482,21 @@ def test_far_more_marks_than_the_rate_allows_are_explained(monkeypatch):
     assert "was fitted on series" in said.pop()
 
 
+def test_errors_of_several_columns_are_not_larger_because_the_largest_counts(monkeypatch):
+    said = []
+    monkeypatch.setattr("seqloom.progress.say", said.append)
+    rng = np.random.default_rng(0)
+    noise, later = rng.normal(size=(3000, 7)), rng.normal(size=(1000, 7))
+    model = Naive(horizon=1, season=1).fit(noise)
+    later[::20, 0] += 20
+    later[300:305] = np.nan  # which are no small errors
+    found = model.anomalies(later, rate=0.01)
+    assert np.median(found.scores[""][1]) > 2
+    assert "half of the errors are as small as in the training data" in said.pop()
+    model.anomalies(2 * rng.normal(size=(1000, 7)), rate=0.01)
+    assert re.search(r"errors are 2\.[01] times as large", said.pop())
+
+
 def test_the_marks_with_the_highest_scores():
     values = wave(600)
     values[[450, 470, 520]] += [5, 9, -7]

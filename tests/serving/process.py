@@ -34,8 +34,9 @@ class Process:
         if not line:
             self.child.wait(WAIT)
             raise RuntimeError(self.said())
-        address = json.loads(line)["address"]
-        self.host, _, port = address.partition("://")[2].rpartition(":")
+        started = json.loads(line)
+        self.models = started["models"]
+        self.host, _, port = started["address"].partition("://")[2].rpartition(":")
         self.port = int(port)
 
     def said(self) -> str:

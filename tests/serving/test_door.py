@@ -11,6 +11,10 @@ import time
 import pytest
 
 import seqloom
+from seqloom.errors import ConfigError
+from seqloom.serving.configs import ServeConfig
+from seqloom.serving.measures import Measures
+from tests.serving.process import process
 from tests.serving.running import SAVED, running
 
 ASK = {"model": "ngram", "prompt": "the", "max_tokens": 3, "seed": 1}
@@ -29,11 +33,16 @@ def test_a_key():
             {"Authorization": "Bearer s3cre"},
             {"api-key": "x"},
             {"Authorization": "Bearer \xfc"},
+            {"Authorization": "Bearer"},
         ):
             answer = post(server, headers)
             assert (answer.status, answer.error["code"]) == (401, "invalid_api_key")
             assert "s3cret" not in answer.body.decode()
-        for headers in ({"Authorization": "Bearer s3cret"}, {"api-key": "s3cret"}):
+        for headers in (
+            {"Authorization": "Bearer s3cret"},
+            {"Authorization": "bearer s3cret"},
+            {"api-key": "s3cret"},
+        ):
             assert post(server, headers).status == 200
         assert server.get("/v1/models").status == 401
         assert server.get("/health").status == server.get("/ready").status == 200
@@ -41,12 +50,32 @@ def test_a_key():
         assert post(server, {"Authorization": "Bearer DUMMY_KEY"}).status == 200
 
 
+@pytest.mark.parametrize("key", ["", " ", "a b", "s3cret\n", "schlüssel"])
+def test_a_key_that_lets_everybody_in_or_nobody(key):
+    """An empty one is that of a variable that is not set; others no client can send."""
+    with pytest.raises(ConfigError, match="key must be"):
+        ServeConfig(key=key)
+
+
+def test_an_empty_key_of_the_environment_is_refused():
+    done = subprocess.run(
+        [sys.executable, "-m", "seqloom.cli", "serve", SAVED["ngram"], "--port", "0"],
+        env={**os.environ, "SEQLOOM_KEY": ""},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 2
+    assert "key must be" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
 def test_a_name_that_is_not_ours_is_not_answered():
     """A page whose name was made to lead to 127.0.0.1 must not use the models of its visitor."""
     with running(SAVED["ngram"]) as server:
         for host in ("evil.example", "evil.example:80", "127.0.0.1.evil.example"):
             assert post(server, {"Host": host}).status == 400
-        for host in ("localhost", "localhost:1234", "127.0.0.1"):
+        for host in ("localhost", "localhost:1234", "127.0.0.1", "[::1]", "[::1]:80"):
             assert post(server, {"Host": host}).status == 200
     with running(SAVED["ngram"], allow_host=("models.example",)) as server:
         assert post(server, {"Host": "models.example"}).status == 200
@@ -76,6 +105,13 @@ def test_pages_of_other_origins():
         foreign = post(server, {"Origin": "http://evil.example"})
         assert foreign.status == 403
         assert "access-control-allow-origin" not in foreign.headers
+
+
+def test_pages_of_all_origins():
+    with running(SAVED["ngram"], allow_origin=("*",)) as server:
+        answer = post(server, {"Origin": "http://any.example"})
+        assert answer.status == 200
+        assert answer.headers["access-control-allow-origin"] == "*"
 
 
 def test_large_bodies():
@@ -138,6 +174,35 @@ def test_metrics():
     assert buckets[-1] == values["seqloom_request_seconds_count", label] == 3
 
 
+def test_counters_are_exact():
+    """Rates are differences, so no digit may be lost."""
+    measures = Measures()
+    measures.add("seqloom_generated_tokens_total", 12_345_678)
+    for _ in range(3):
+        measures.observe("seqloom_request_seconds", 0.1)
+    values, _ = parsed(measures.render([("seqloom_running_rows", {}, 1_234_567.0)]))
+    assert values["seqloom_generated_tokens_total", ""] == 12_345_678
+    assert values["seqloom_running_rows", ""] == 1_234_567
+    assert values["seqloom_request_seconds_count", ""] == 3
+
+
+def test_refused_requests_are_logged_and_counted(capfd):
+    with running(SAVED["ngram"], access_log=True) as server:
+        server.post("/v2/completions", ASK)
+        server.get("/v1/completions")
+        post(server, {"Host": "evil.example"})
+        values, _ = parsed(server.get("/metrics").body.decode())
+    lines = [json.loads(line) for line in capfd.readouterr().err.splitlines() if line[0] == "{"]
+    assert [(line["method"], line["route"], line["status"]) for line in lines] == [
+        ("POST", "/v2/completions", 404),
+        ("GET", "/v1/completions", 405),
+        ("POST", "/v1/completions", 400),
+    ]
+    for route, status in (("", 404), ("/v1/completions", 405), ("/v1/completions", 400)):
+        labels = f'route="{route}",model="",status="{status}"'
+        assert values["seqloom_requests_total", labels] == 1
+
+
 def test_requests_are_written_down_with_their_texts(tmp_path):
     file = tmp_path / "requests.jsonl"
     before = time.time()
@@ -167,67 +232,27 @@ def test_requests_are_written_down_with_their_texts(tmp_path):
     assert "ümlaut" in file.read_text("utf-8")
 
 
-class Process:
-    """`seqloom serve` as people run it."""
-
-    def __init__(self, *arguments, **environment):
-        self.process = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "seqloom.cli",
-                "serve",
-                *map(str, arguments),
-                "--json",
-                "--port",
-                "0",
-            ],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, **environment},
-        )
-
-    def __enter__(self):
-        self.said = json.loads(self.process.stdout.readline())
-        return self
-
-    def __exit__(self, *error):
-        self.process.kill()
-        self.process.communicate()
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_a_process_answers_and_ends_in_order():
-    import http.client
-
-    with Process(SAVED["ngram"], f"second={SAVED['ngram']}", SEQLOOM_KEY="k") as served:
-        assert served.said["models"] == ["ngram", "second"]
-        connection = http.client.HTTPConnection(served.said["address"].partition("://")[2])
-        key = {"Authorization": "Bearer k"}
-        connection.request("POST", "/v1/completions", json.dumps(ASK), key)
-        answer = json.load(connection.getresponse())
+    models = [SAVED["ngram"], f"second={SAVED['ngram']}"]
+    with process(*models, env={"SEQLOOM_KEY": "k"}) as server:
+        assert server.models == ["ngram", "second"]
+        status, body = server.ask("POST", "/v1/completions", ASK, Authorization="Bearer k")
         expected = seqloom.load(SAVED["ngram"]).generate("the", max_tokens=3, seed=1)
-        assert answer["choices"][0]["text"] == expected
-        connection.request("POST", "/v1/completions", json.dumps(ASK))
-        refused = connection.getresponse()
-        assert refused.status == 401
-        refused.read()
-        connection.request("GET", "/health")
-        assert connection.getresponse().read() == b'{"status": "ok"}'
-        connection.close()
-        served.process.send_signal(signal.SIGTERM)
-        out, err = served.process.communicate(timeout=120)
-        assert served.process.returncode == 0
-    assert out == ""
-    lines = [json.loads(line) for line in err.splitlines() if line.startswith("{")]
+        assert (status, json.loads(body)["choices"][0]["text"]) == (200, expected)
+        assert server.ask("POST", "/v1/completions", ASK)[0] == 401
+        assert server.get("/health") == {"status": "ok"}
+        server.signal(signal.SIGTERM)
+        assert server.ended() == 0
+        said = server.said()
+    lines = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
     assert [(line["route"], line["status"]) for line in lines] == [
         ("/v1/completions", 200),
         ("/v1/completions", 401),
     ]
     assert lines[0]["model"] == "ngram"
     assert lines[0]["generated_tokens"] > 0
-    assert "listening on http://127.0.0.1:" in err
+    assert "listening on http://127.0.0.1:" in said
 
 
 def test_what_cannot_be_served_is_one_line(tmp_path):

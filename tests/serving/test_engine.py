@@ -1,6 +1,9 @@
 """The decoding thread, step by step: a Stepper that waits for the test before each of its steps."""
 
+import asyncio
 import threading
+from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -217,6 +220,34 @@ def test_a_step_that_raises_ends_its_requests_and_not_the_thread(driven):
     assert run.finish(after) == ["bcd"]
 
 
+def test_a_prompt_whose_scores_cannot_be_read_ends_its_request(driven):
+    class Scorer(Alphabet):
+        def extend(self, state, ids):
+            raise MemoryError("no room for so many")
+
+    run = driven(Scorer())
+    other = run.submit("a", 5)
+    run.first()
+    scored = run.submit("abc", top=1, echo=True, write=False)
+    assert run.finish(other, scored)[0] == "bcdef"
+    assert other.error is None
+    assert isinstance(scored.error, MemoryError)
+
+
+def test_the_thread_outlives_those_who_wait(driven):
+    """Whoever asked may be gone with its event loop."""
+    from seqloom.serving.completions import Writer
+
+    loop = asyncio.new_event_loop()
+    loop.close()
+    run = driven()
+    gone = run.submit("a", 3)
+    gone.notify = partial(Writer._notify, SimpleNamespace(_loop=loop, _wake=asyncio.Event()))
+    run.first()
+    assert run.finish(run.submit("k", 9)) == ["lmnopqrst"]
+    assert text(gone) == "bcd"
+
+
 def test_a_long_prompt_holds_nobody_up(driven):
     """It is read in pieces, beside a token of each text that is being written."""
     run = driven(Reader())
@@ -272,6 +303,8 @@ def test_a_closed_engine_ends_what_it_has(driven):
     has = run.submit("a", 4)
     run.first()
     run.engine.close()
-    with pytest.raises(ModelError, match="out of service"):
-        run.submit("b")
-    assert run.finish(has) == ["bcde"]
+    late = run.submit("k", 2)  # of a client that found the model before it was replaced
+    assert run.finish(has, late) == ["bcde", "lm"]
+    run.engine.join(60)
+    assert not run.engine._thread.is_alive()
+    assert run.finish(run.submit("p", 2)) == ["qr"]

@@ -1,7 +1,11 @@
 """What is taken and what is refused, and how it is said: routes, fields, errors."""
 
+import shutil
+from urllib.parse import quote
+
 import pytest
 
+from seqloom.serving import verbs
 from seqloom.serving.app import routes
 from tests.serving.running import SAVED, running
 
@@ -99,6 +103,7 @@ WRONG = [
     {"stop": ["a"] * 65},
     {"stream": "yes"},
     {"stream_options": []},
+    {"stream_options": {"include_usage": "yes"}},
     {"echo": 1},
     {"logprobs": True},
     {"logprobs": -1},
@@ -122,6 +127,9 @@ WRONG = [
     {"tools": [{}]},
     {"response_format": {"type": "json_object"}},
     {"grammar": "root ::= x"},
+    {"min_p": 0.1},
+    {"beams": 4},
+    {"draft": "ngram"},
 ]
 
 
@@ -228,6 +236,46 @@ def test_no_tokens_at_all(server):
     assert answer["usage"]["completion_tokens"] == 0
     echoed = server.complete(model="gpt", prompt="the cat", max_tokens=0, echo=True)
     assert echoed == ["the cat"]
+
+
+def test_the_usual_number_of_tokens_is_within_the_limit():
+    with running(SAVED["ngram"], max_tokens=4) as server:
+        answer = server.post("/v1/completions", prompt="the", seed=1)
+        assert answer.status == 200, answer.body
+        assert answer.values["usage"]["completion_tokens"] <= 4
+
+
+def test_the_description_has_the_defaults_of_each_request(server):
+    paths = server.get("/openapi.json").values["paths"]
+    for path, most, temperature in (
+        ("/v1/completions", 16, 1.0),
+        ("/v1/chat/completions", 500, 0.2),
+    ):
+        content = paths[path]["post"]["requestBody"]["content"]["application/json"]
+        properties = content["schema"]["properties"]
+        assert properties["max_tokens"]["default"] == most
+        assert properties["temperature"]["default"] == temperature
+
+
+def test_an_answer_has_a_size(server, monkeypatch):
+    """Many inputs with long answers must not take all memory."""
+    monkeypatch.setattr(verbs, "MOST_ANSWER", 2000)
+    series = list(range(40))
+    assert server.post("/forecast", inputs=[series], horizon=3).status == 200
+    answer = server.post("/forecast", inputs=[series] * 20, horizon=3)
+    assert (answer.status, answer.error["param"]) == (400, "inputs")
+    assert "2,000 bytes" in answer.error["message"]
+
+
+def test_names_with_other_letters_than_those_of_an_address(tmp_path):
+    place = tmp_path / "my mödel+1"
+    shutil.copytree(SAVED["ngram"], place)
+    with running(place, SAVED["lstm"]) as server:
+        name = quote(place.name)
+        assert server.get(f"/v1/models/{name}").values["id"] == place.name
+        info = server.get(f"/tokenizer_info?model={quote(place.name, safe='')}")
+        assert info.status == 200, info.body
+        assert server.post("/tokenize", model=place.name, prompt="the").status == 200
 
 
 def test_names(server):

@@ -13,6 +13,7 @@ import pytest
 pytest.importorskip("uvicorn")
 pytest.importorskip("starlette")
 
+from seqloom.serving.answering import encode, encode_long
 from seqloom.serving.completions import Writer
 from seqloom.serving.fields import Fields, Refused, parse
 from seqloom.serving.requests import Event
@@ -54,6 +55,7 @@ def test_an_event_that_comes_while_another_is_sent_is_not_missed():
         model = SimpleNamespace(tokenizer=None, unit="line")
         served = SimpleNamespace(name="m", engine=object(), model=model)
         writer = Writer(Exchange(), served, "text_completion", "cmpl", shape)
+        writer.prefixes = [""]
         await asyncio.wait_for(writer._stream([request]), WAIT)
 
     asyncio.run(send_all())
@@ -146,3 +148,16 @@ def test_brackets_in_strings_are_not_nested_and_surrogates_are_replaced():
     assert parse(json.dumps({"a": text}).encode()).raw("a") == text
     values = parse(b'{"a": ["\\ud800x", {"\\uDC00": "\\ud83d\\ude00"}]}').raw("a")
     assert values == ["\ufffdx", {"\ufffd": "😀"}]
+
+
+def test_long_answers_are_written_in_pieces():
+    """Together the pieces are what json writes at once."""
+    values = {
+        "ä": [{"a": 0.1 + i, "\n": None} for i in range(50)],
+        "flat": [1.5, -9999.0, None, float("inf")],
+        "nothing": [[], {}, [[]], {"x": {}}],
+        "b": True,
+    }
+    assert encode_long(values) == encode(values)
+    assert json.loads(encode_long(values))["flat"] == [1.5, -9999.0, None, None]
+    assert encode_long([]) == b"[]"

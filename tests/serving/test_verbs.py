@@ -2,6 +2,7 @@
 
 import base64
 import importlib
+import json
 import sys
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 
 from seqloom import TrainConfig, registry, tasks
 from seqloom.tasks.task import Verb
-from tests.fuzz.specimens import WAVE
+from tests.fuzz.specimens import SPECIMENS, WAVE
 from tests.serving.running import SAVED, running
 
 TOYS = Path(__file__).parent.parent / "toys"
@@ -51,6 +52,30 @@ def test_classes(server):
         assert [one["text"] for one in results(server, "predict", name, texts)] == texts
     explained = results(server, "predict", "naive-bayes", texts[:1], explain=True)
     assert explained[0]["label"] == server.models["naive-bayes"].predict(texts[0])
+
+
+def test_answers_and_what_the_log_keeps(tmp_path):
+    SPECIMENS["answerer"]().save(tmp_path / "answerer")
+    SPECIMENS["classifier-pairs"]().save(tmp_path / "pairs")
+    log = tmp_path / "requests.jsonl"
+    asked = [["who saw it ?", "Mary saw New York ."], ["who left ?", "Mary"]]
+    with running(tmp_path / "answerer", tmp_path / "pairs", log=str(log)) as server:
+        found = results(server, "predict", "answerer", asked)
+        ours = server.models["answerer"].predict([tuple(pair) for pair in asked])
+        assert [one["answer"] for one in found] == [answer.text for answer in ours]
+        named = [{"question": question, "context": context} for question, context in asked]
+        assert results(server, "predict", "answerer", named) == found
+        for wrong in ("who saw it ?", ["who"], ["who", 3], {"question": "who"}, 7, None):
+            refused = server.post("/predict", model="answerer", inputs=[wrong])
+            assert refused.status == 400
+            assert "inputs[0] must be a question and its context" in refused.error["message"]
+        results(server, "predict", "pairs", [["a", "b"], {"text": "c", "pair": "d"}])
+    kept = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [one["texts"] for one in kept if one["status"] == 200] == [
+        asked,
+        asked,
+        [["a", "b"], ["c", "d"]],
+    ]
 
 
 def test_tags(server):

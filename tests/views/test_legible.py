@@ -68,6 +68,22 @@ def test_a_time_axis_has_dates_and_the_legend_the_bands(tmp_path, step, labels):
     assert any(re.fullmatch(r"\d{4}(-\d\d){0,2}", word.text) for word in marks)
 
 
+def test_of_many_columns_those_with_marks_are_drawn_and_the_sheet_says_so():
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(300, 12))
+    model = seqloom.Naive(horizon=3, season=1).fit({f"c{i}": values[:, i] for i in range(12)})
+    values[250, 10] = 90.0
+    data = {f"c{i}": values[:, i] for i in range(12)}
+    sheet = inspect.anomalies(model.anomalies(data, rate=0.001, since=200), "naive")
+    assert "c10" in sheet.charts
+    assert list(sheet.charts) == sorted(sheet.charts, key=lambda name: int(name[1:]))
+    assert sheet.summary == ["8 of 12 columns are drawn, those with most marks."]
+    drawn(sheet)
+    ahead = inspect.forecast(model, data)
+    assert ahead.summary == ["8 of 12 columns are drawn, the first."]
+    assert list(ahead.charts) == [f"c{i}" for i in range(8)]
+
+
 def test_bands_have_the_colours_of_the_legend(tmp_path):
     data = series(tmp_path / "s.csv", timedelta(hours=1))
     svg = drawn(inspect.forecast(seqloom.Naive(horizon=12).fit(data), data))

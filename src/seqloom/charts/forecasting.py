@@ -13,6 +13,7 @@ from seqloom.charts import theme
 from seqloom.charts.heat import blend
 
 MAX_POINTS = 1500  # points of a line
+MANY_POINTS = 600  # from which on a line is thin, since its strokes touch
 MAX_TICKS = 8  # times on an axis
 HOUR, DAY = 3600, 86_400
 # Seconds between two ticks; where they would be too many, months.
@@ -111,7 +112,7 @@ def marks_chart(came: Line, marks: Line, *, rows: bool, title: str) -> Any:
     ]
     line = (
         alt.Chart(alt.InlineData(values=points))
-        .mark_line(strokeWidth=1.2, color=CAME)
+        .mark_line(strokeWidth=1.2 if len(points) <= MANY_POINTS else 0.6, color=CAME)
         .encode(x=x, y=y)
     )
     dots = (

@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import json
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -103,13 +104,20 @@ def command(
     is. The options below --fail say how --reference is read, as those of evaluate do.
     """
     from seqloom.metrics.drift import compare
+    from seqloom.metrics.reference import LEAST
     from seqloom.tasks.watching import sample_of
 
     loaded = tasks.open_model("drift", model)
     task = tasks.of(loaded)
     (reading,) = options_of(task, model, _configs(task), options, _configs)
     known = _reference(loaded, model, reference, reading)
-    texts = _texts(requests, name or Path(model).resolve().name, name is not None, last)
+    read = partial(task.watched, loaded)
+    texts = _texts(requests, read, name or Path(model).resolve().name, name is not None, last)
+    if len(texts) < LEAST:
+        raise DataError(
+            f"{requests}: {len(texts)} texts; {LEAST} are needed to say anything, of lines such as "
+            'serve --log writes, {"texts": ["a text"]}'
+        )
     if window and len(texts) > MOST_WINDOWS * window:
         raise ConfigError(f"--window {window} makes more than {MOST_WINDOWS}; give a larger one")
     result = compare(known, sample_of(loaded, texts), rate=rate, window=window or 0)
@@ -148,8 +156,10 @@ def _reference(model: Any, path: str, given: str | None, reading: Config) -> Ref
 # ---- the log
 
 
-def _texts(path: str, name: str, chosen: bool, last: int) -> list[Any]:
-    """Return the last texts of the requests to a model that were answered; say what was left out."""
+def _texts(path: str, read: Callable[[Any], Any], name: str, chosen: bool, last: int) -> list[Any]:
+    """Return the last texts of the requests to a model that were answered; say what was left out.
+    `read` returns what the model reads of an input, None if nothing.
+    """
     texts: dict[str, deque[Any]] = {}
     left: Counter[str] = Counter()
     for entry in _entries(path, left):
@@ -160,16 +170,13 @@ def _texts(path: str, name: str, chosen: bool, last: int) -> list[Any]:
         some = texts.setdefault(to if isinstance(to, str) else "", deque(maxlen=last))
         found = entry.get("texts", entry.get("text"))
         for text in found if isinstance(found, list) else [found]:
-            example = tuple(text) if isinstance(text, list) else text
-            if (
-                isinstance(example, tuple)
-                and not (len(example) == 2 and all(isinstance(one, str) for one in example))
-            ) or not isinstance(example, (str, tuple)):
-                left["requests without text"] += 1
+            if (example := read(text)) is None:
+                left["inputs of another kind"] += 1
             elif not "".join(example).strip():
                 left["empty texts"] += 1
             else:
-                some.append(example)
+                single = isinstance(example, str)
+                some.append(_whole(example) if single else tuple(map(_whole, example)))
     for what, n in left.items():
         say(f"{n:,} {what} left out")
     if chosen and name not in texts:
@@ -181,6 +188,11 @@ def _texts(path: str, name: str, chosen: bool, last: int) -> list[Any]:
             f"{path} has requests to several models; choose by --name{_served(texts)}"
         )
     return list(next(iter(texts.values()), ()))
+
+
+def _whole(text: str) -> str:
+    """Replace halves of characters, which JSON may have."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _served(texts: dict[str, deque[Any]]) -> str:

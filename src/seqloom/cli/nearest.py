@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import chain
+from typing import Any
 
 import click
 
+from seqloom import progress
 from seqloom.cli.options import approximate, common, emit, stdin_arrivals
 from seqloom.config import MAX_INTEGER
-from seqloom.errors import ConfigError
+from seqloom.errors import ConfigError, DataError
 from seqloom.tasks import open_model
 from seqloom.tasks.reading import TextReading, text_rows
 
@@ -54,7 +56,8 @@ def command(
     a file nearest to a text.
 
     VECTORS: a saved model, or a file of word2vec, GloVe or fastText. A single - reads texts from
-    standard input.
+    standard input, answered as they come: one without a vector is told on stderr, and has no
+    neighbours.
     """
     first = None
     if among is not None and among.isdecimal():
@@ -71,13 +74,25 @@ def command(
         if lines is not None:  # which are read once, for all questions
             asked = [list(chain.from_iterable(asked))]
     name = "word" if lines is None else "text"
-    for query, neighbours in (
-        answer
-        for queries in filter(None, asked)
-        for answer in zip(
-            queries, model.nearest(queries, number, among=first or lines, approximate=approximate)
-        )
-    ):
+
+    def find(queries: list[str]) -> list[Any]:
+        return model.nearest(queries, number, among=first or lines, approximate=approximate)
+
+    def answers(queries: list[str]) -> Iterator[tuple[str, Any]]:
+        """Yield texts with their neighbours; in a pipe, an unknown one does not end the process."""
+        try:
+            found = find(queries)
+        except DataError as error:
+            if texts != ("-",) or lines is not None:
+                raise
+            if len(queries) > 1:
+                yield from chain.from_iterable(answers([query]) for query in queries)
+                return
+            progress.say(str(error))
+            found = [[]]
+        yield from zip(queries, found)
+
+    for query, neighbours in chain.from_iterable(map(answers, filter(None, asked))):
         if as_json:
             emit(
                 {

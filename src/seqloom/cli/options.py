@@ -196,6 +196,8 @@ def _options(
         elif typing.get_origin(kind) is tuple:
             settings |= {
                 "metavar": meta.get("metavar") or "N,N,..",
+                "multiple": True,
+                "default": (),
                 "callback": _listed(typing.get_args(kind)[0]),
             }
         else:
@@ -247,12 +249,15 @@ def _repeated(
 
 def _listed(
     item: type,
-) -> Callable[[click.Context, click.Parameter, str | None], tuple[Any, ...] | None]:
+) -> Callable[[click.Context, click.Parameter, tuple[str, ...]], tuple[Any, ...] | None]:
+    """Return what parses lists: `--keep id,date` is `--keep id --keep date`."""
+
     def parse(
-        ctx: click.Context, param: click.Parameter, value: str | None
+        ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
     ) -> tuple[Any, ...] | None:
-        if value is None:
+        if not values:
             return None
+        value = ",".join(values)
         try:
             if item is str:  # a name may have spaces
                 return tuple(part.strip() for part in value.split(",") if part.strip())

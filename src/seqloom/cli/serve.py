@@ -39,7 +39,7 @@ def command(models: tuple[str, ...], as_json: bool, **options: Any) -> None:
     from seqloom.serving.server import run
 
     chosen = given(ServeConfig, options)
-    if key := os.environ.get("SEQLOOM_KEY"):
+    if (key := os.environ.get("SEQLOOM_KEY")) is not None:
         chosen.setdefault("key", key)
 
     def started(address: str, catalogue: Catalogue) -> None:

@@ -287,8 +287,8 @@ def _setting(
         return Setting(cls, options, None, fit)
     own, training = ({f.name for f in fields(config)} for config in (cls.config_class, TrainConfig))
     of_training = {name: value for name, value in options.items() if name in training - own}
-    if isinstance(side, Model) and side.train is not None:
-        of_training |= changed_options(side.train)
+    if isinstance(side, Model) and side.own_train is not None:
+        of_training |= changed_options(side.own_train)
     return Setting(
         cls,
         {name: value for name, value in options.items() if name not in of_training},

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from html import escape
 from typing import Any
 
 from seqloom import progress
@@ -19,9 +20,26 @@ from seqloom.data.classification import Labelled, as_labelled
 from seqloom.data.perturb import PERTURBATIONS, TYPO_RATE, perturb_labelled, perturb_tagged
 from seqloom.data.tagging import Tagged, as_tagged
 from seqloom.errors import ConfigError, suggest_known
+from seqloom.frames import as_frame, flat_row
 from seqloom.metrics.bootstrap import paired_rows, ratio
 from seqloom.metrics.result import Result
 from seqloom.metrics.slices import as_names
+from seqloom.metrics.tables import report
+
+
+class Robustness(Result):
+    """A result that a notebook shows with its perturbations, which are the rows of its frame."""
+
+    def __repr__(self) -> str:
+        return f"{self}\n\n{report(self)}"
+
+    def _repr_html_(self) -> str:
+        return f"{super()._repr_html_()}<pre>{escape(report(self))}</pre>"
+
+    def to_frame(self) -> Any:
+        """Return a row for each perturbation: a frame of pandas or polars where one is installed."""
+        rows = self.details["robustness"]
+        return as_frame([flat_row({"model": self.signature.model, **row}) for row in rows])
 
 
 @progress.remarking_once()
@@ -34,7 +52,7 @@ def robustness(
     typo_rate: float = TYPO_RATE,
     seed: int = 0,
     samples: int = 1000,
-) -> Result:
+) -> Robustness:
     """Measure how much worse a classifier or tagger becomes when its data is perturbed, each way
     on its own.
 
@@ -85,7 +103,7 @@ def robustness(
         {**signature.extras, "typo_rate": typo_rate} if "typos" in perturb else signature.extras
     )
     unit = "sentences" if isinstance(model, Tagger) else "texts"
-    return Result(
+    return Robustness(
         {**_metric(clean), unit: len(original)},
         replace(signature, seed=seed, extras=extras),
         details={"robustness": rows},

@@ -28,6 +28,7 @@ from seqloom.config import Config, make, parse_size
 from seqloom.contracts import declaring, saving
 from seqloom.contracts.fitting import (
     FitOptions,
+    OwnTraining,
     chosen_training,
     no_tokenizer,
     refuse_idle,
@@ -90,7 +91,7 @@ class Model(ABC):
         "set_params save load label"
     )
     config: Any
-    train: TrainConfig | None  # how `fit` trains, unless it says otherwise
+    train = OwnTraining()
     given_options: frozenset[str]
     members: list[Any]
     fitted: bool
@@ -115,9 +116,9 @@ class Model(ABC):
 
     def __init__(self, config: Any = None, **options: Any) -> None:
         declaring.check_primitive(type(self))
-        self.train = None
+        self.own_train: TrainConfig | None = None
         if self.trained:
-            self.train, options = take_training(None, options)
+            self.own_train, options = take_training(None, options)
         self.config = make(self.config_class, config, options)
         self.given_options = frozenset(options if config is None else changed_options(self.config))
         NormalizerConfig.from_recipe(getattr(self.config, "normalize", "none"))
@@ -126,8 +127,8 @@ class Model(ABC):
 
     def __repr__(self) -> str:
         changed = changed_options(self.config)
-        if self.train is not None:
-            changed["train"] = changed_options(self.train)
+        if self.own_train is not None:
+            changed["train"] = changed_options(self.own_train)
         options = ", ".join(f"{name}={value!r}" for name, value in changed.items())
         state = f"fitted: {self.summary()}" if self.fitted else "not fitted"
         return f"<{type(self).__name__}({options}), {state}>"
@@ -142,10 +143,8 @@ class Model(ABC):
         return shown_names(self, super().__dir__())
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the options and their values, as in scikit-learn; of a network also `train`, and with
-        `deep` each option of training: `train__lr`.
-        """
-        training = training_params(self.train, deep) if self.trained else {}
+        """Return options and values; of a network `train` too, and with `deep` `train__lr` and others."""
+        training = training_params(self.own_train, deep) if self.trained else {}
         return self.config.all_options() | training
 
     def set_params(self, **options: Any) -> Self:
@@ -153,18 +152,19 @@ class Model(ABC):
         be fitted again.
         """
         if options:
-            members, given, train = self.members, self.given_options, self.train
+            members, given, train = self.members, self.given_options, self.own_train
             if self.trained:
                 train, options = take_training(train, options)
             config = make(self.config_class, None, self.config.all_options() | options)
             type(self).__init__(self, config)
-            self.members, self.given_options, self.train = members, given | options.keys(), train
+            self.members, self.own_train = members, train
+            self.given_options = given | options.keys()
         return self
 
     def __sklearn_clone__(self) -> Self:
         """Make a model with the same options that has learnt nothing, for scikit-learn."""
         other = self._unfitted(self.config)
-        other.members, other.train = list(self.members), self.train
+        other.members, other.own_train = list(self.members), self.own_train
         return other
 
     def __sklearn_is_fitted__(self) -> bool:

@@ -308,7 +308,9 @@ class Classifier(Model):
         ):
             raise ConfigError("error_words needs single texts with one label each; leave it out")
         self.check_examples(labelled.examples)
-        log_probs = self.log_probs(labelled.examples)
+        with progress.collecting():
+            progress.number_rows(labelled.numbers)
+            log_probs = self.log_probs(labelled.examples)
         names = list(map(str, self.classes))
         gold = [
             list(map(str, some))

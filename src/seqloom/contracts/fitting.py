@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seqloom import progress
+from seqloom.config import Config
 from seqloom.contracts.starting import Origin
 from seqloom.data.corpus import Corpus
 from seqloom.describing import changed_options, train_config
@@ -64,6 +65,17 @@ def take_training(
     return None if chosen is None or not changed_options(chosen) else chosen, others
 
 
+class OwnTraining:
+    """`train` of a network: how its `fit` trains, unless it is told otherwise. Other models have no such
+    attribute, since in other libraries it is what `fit` is here.
+    """
+
+    def __get__(self, model: Model | None, owner: type) -> Any:
+        if "train" not in getattr(owner, "config_class", Config).fit_arguments:
+            raise AttributeError("train")
+        return self if model is None else model.own_train
+
+
 def training_params(train: TrainConfig | None, deep: bool) -> dict[str, Any]:
     """Return `train` as a parameter and, with `deep`, each of its options."""
     values = (train or train_config({})).all_options() if deep else {}
@@ -80,7 +92,7 @@ def chosen_training(model: Model, train: Train, training: Mapping[str, Any]) -> 
             )
         if not model.trained:
             raise ConfigError(f"{model.name} models do not use {name} in fit; leave it out")
-    return _merged(model.train, train, training)
+    return _merged(model.own_train, train, training)
 
 
 def _merged(

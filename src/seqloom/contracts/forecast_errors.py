@@ -266,12 +266,13 @@ def _next(model: Forecaster, prepared: Prepared, origins: np.ndarray) -> np.ndar
     )
 
 
-def explain_marks(found: Anomalies, rate: float, usual_steps: int) -> str:
-    """Say that far more steps are marked than the rate allows, and why; empty where they are not."""
+def explain_marks(found: Anomalies, rate: float, usual_steps: int, larger: float) -> str:
+    """Say that far more steps are marked than the rate allows, and why; empty where they are not.
+
+    `larger`: the median error in units of the usual one.
+    """
     if found.marked <= MORE * rate * found.steps + MORE:
         return ""
-    scores = np.concatenate([scores for _, scores in found.scores.values()])
-    larger = float(np.median(scores))  # of usual steps it is 1
     seen = f"its {usual_steps:,} steps" if usual_steps else "the held-out data"
     why = (
         f"by their median, errors are {larger:.1f} times as large as in the training data, so that all of it "
@@ -297,12 +298,13 @@ def find_unusual(model: Forecaster, series: Series, rate: float, top: int | None
         )
     threshold = float(np.interp(-np.log10(rate), -np.log10(RATES), model.scale["thresholds"]))
     unusual: list[Unusual] = []
-    scores, values = {}, {}
+    scores, values, errors = {}, {}, []
     mean, std = model.scale["mean"], model.scale["std"]
     for prepared in model.prepared(series):
         origins = model.origins(prepared, 1)
         point = _next(model, prepared, origins)
-        off = step_scores(prepared.truth(origins, 1)[:, 0] - point, model.scale["step_error"])
+        errors.append(prepared.truth(origins, 1)[:, 0] - point)
+        off = step_scores(errors[-1], model.scale["step_error"])
         score = off.max(axis=1, initial=0.0)
         times, key = series.times(prepared.track)[origins], prepared.track.key
         scores[key], values[key] = (times, score), prepared.track.values[origins]
@@ -324,6 +326,9 @@ def find_unusual(model: Forecaster, series: Series, rate: float, top: int | None
     found = Anomalies(
         tuple(unusual), threshold, scores, series.clock, values, model.columns, marked
     )
-    if why := explain_marks(found, rate, model.recorded("usual_steps", 0)):
+    # of single values: the score of a step, the highest of its columns, is above 1 also where all is usual
+    sizes = np.abs(np.concatenate(errors)) / model.scale["step_error"]
+    larger = float(np.nanmedian(sizes)) if np.isfinite(sizes).any() else 0.0
+    if why := explain_marks(found, rate, model.recorded("usual_steps", 0), larger):
         progress.say(why)
     return found

@@ -69,7 +69,7 @@ class Tagger(Model):
 
     def tag(self, words: list[str]) -> list[str]:
         """Return the tag of each word of a sentence; for a tagger that does not write `tag_ids`."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{self.name} tags sentences by predict(sentences)")
 
     def tag_ids(self, sentences: list[list[str]]) -> list[np.ndarray]:
         """Return the index in `tags` of each word's tag, one array per sentence."""

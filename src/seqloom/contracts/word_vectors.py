@@ -179,10 +179,15 @@ class Embedder(TextTransformer, Model):
             [t] if k >= 0 else self._parts(t) or [t]
             for t, k in zip(texts, table.words.find(texts).tolist())
         ]
+        words = [word for phrase in phrases for word in phrase]
         if unknown == "refuse":
-            flat = self._rows([word for phrase in phrases for word in phrase])
+            try:
+                flat = self._rows(words)
+            except DataError as error:
+                raise DataError(
+                    f"{error}; unknown='skip' or unknown='mean' goes on without it"
+                ) from None
         else:
-            words = [word for phrase in phrases for word in phrase]
             known = [
                 k >= 0 or self.unseen([word]) is not None
                 for word, k in zip(words, table.words.find(words).tolist())
@@ -200,9 +205,8 @@ class Embedder(TextTransformer, Model):
         sums = np.zeros((len(phrases), table.matrix.shape[1]), np.float32)
         owners = np.repeat(np.arange(len(phrases)), [len(phrase) for phrase in phrases])
         np.add.at(sums, owners, flat)
-        return sums / np.maximum(np.bincount(owners, minlength=len(phrases)), 1)[:, None].astype(
-            np.float32
-        )
+        counts = np.maximum(np.bincount(owners, minlength=len(phrases)), 1)[:, None]
+        return sums / counts.astype(np.float32)
 
     def text_vectors(self, texts: list[str]) -> np.ndarray:
         return self.embed(texts, unknown="skip")

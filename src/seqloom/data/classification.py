@@ -34,6 +34,7 @@ from seqloom.data.classification_forms import (
     has_folders,
     read_folders,
     read_rows,
+    unlike_places,
 )
 from seqloom.data.documents import check_encoding
 from seqloom.data.examples import (
@@ -71,6 +72,8 @@ class Labelled:
     labels: list[Any]
     name: str = "texts"
     columns: Mapping[str, list[str]] = field(default_factory=dict)
+    # of the rows in their file; empty: from 1 on
+    numbers: Sequence[int] = field(default=(), repr=False, compare=False)
 
     @classmethod
     def of(
@@ -181,9 +184,7 @@ class Labelled:
         return hasher.hexdigest()
 
     def like(self, classes: Sequence[Label], *, strict: bool = True) -> Labelled:
-        """Convert the labels to the type of `classes`: those of a file are text, those of a list may
-        be numbers. With `strict`, refuse labels that cannot be converted; otherwise keep them.
-        """
+        """Convert labels to the type of `classes` (a file has text); `strict` refuses others."""
         if not classes or not self.classes or type(self.classes[0]) is type(classes[0]):
             return self
         converted = {label: _converted(label, classes) for label in self.classes}
@@ -211,6 +212,7 @@ class Labelled:
             examples=[self.examples[i] for i in chosen],
             labels=[self.labels[i] for i in chosen],
             columns={name: [column[i] for i in chosen] for name, column in self.columns.items()},
+            numbers=[self.numbers[i] for i in chosen] if self.numbers else (),
         )
 
 
@@ -243,12 +245,14 @@ def read_labelled(
     texts: list[Any] = []
     labels: list[str] = []
     extra: dict[str, list[str]] = {column: [] for column in names}
+    numbers: list[int] = []
     for batch in batches:
         texts += batch.texts
         labels += batch.labels
+        numbers += batch.numbers
         for column, cells in zip(names, batch.more):
             extra[column] += cells
-    return Labelled(texts, labels, name, extra)
+    return Labelled(texts, labels, name, extra, unlike_places(numbers, len(texts)))
 
 
 def stream_labelled(
@@ -262,9 +266,7 @@ def stream_labelled(
     unlabelled: UnlabelledChoice = "refuse",
     size: int = 50_000,
 ) -> Iterator[Labelled]:
-    """Yield the rows of `read_labelled` in the same order, `size` at a time (the last part may be
-    smaller).
-    """
+    """Yield the rows of `read_labelled` in the same order, `size` at a time, perhaps fewer at the end."""
     if size < 1:
         raise ConfigError(f"size must be at least 1; got {size}")
     choice = Choice(text_column, label_column)
@@ -438,13 +440,9 @@ def _converted(label: Label, classes: Sequence[Label]) -> Label | None:
     """Convert a label to the type of these classes; return None if that is impossible."""
     kind, text = type(classes[0]), str(label)
     if kind is str:
-        return (
-            text.lower() if text.lower() in classes and text not in classes else text
-        )  # JSON has true for True
+        # JSON has true for True
+        return text.lower() if text.lower() in classes and text not in classes else text
     if kind is bool:
         return {"true": True, "false": False}.get(text.lower())
-    return (
-        int(text)
-        if len(text) < 20 and text.removeprefix("-").isdecimal() and str(int(text)) == text
-        else None
-    )
+    whole = len(text) < 20 and text.removeprefix("-").isdecimal() and str(int(text)) == text
+    return int(text) if whole else None

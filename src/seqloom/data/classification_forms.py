@@ -17,7 +17,7 @@ import json
 import os
 from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -49,6 +49,13 @@ class Batch(NamedTuple):
     texts: list[Any]  # or pairs of texts, or series of numbers
     labels: list[str]
     more: Sequence[list[str]] = ()  # the values of each further column that was requested
+    numbers: Sequence[int] = ()  # of the rows, or lines, in the file
+
+
+def unlike_places(numbers: list[int], total: int) -> Sequence[int]:
+    """Return the numbers of all rows of one file if some between them were left out; else none."""
+    rise = len(numbers) == total and all(a < b for a, b in pairwise(numbers))
+    return numbers if rise and numbers and numbers[-1] > total else ()
 
 
 class Choice(NamedTuple):
@@ -169,6 +176,7 @@ def _table(
                 [_plain(value, block, k, column) for k, value in enumerate(cells)]
                 for column, cells in zip(further, more)
             ],
+            block.rows,
         )
     if halves:
         progress.say(
@@ -244,6 +252,7 @@ def _by_line(
     for first, lines in numbered_lines(document):
         examples: list[Any] = []
         labels: list[str] = []
+        numbers: list[int] = []
         for number, line in enumerate(lines, first):
             if not line or line.isspace():
                 continue
@@ -254,8 +263,9 @@ def _by_line(
                 continue
             labels.append(label)
             examples.append(example)
+            numbers.append(number)
         if examples:
-            yield Batch(examples, labels)
+            yield Batch(examples, labels, numbers=numbers)
 
 
 def _line(line: str, document: Document, number: int) -> tuple[str, str]:
@@ -392,8 +402,10 @@ def joined(block: Block, names: list[str]) -> list[Any]:
 
 
 def texts_of(block: Block, k: int, column: str) -> list[str]:
-    """Return the values of the k-th column of a block, which must be texts."""
-    texts = block.values[k]
+    """Return the values of the k-th column of a block, which must be texts; none is an empty one, as an
+    empty cell of a CSV file is.
+    """
+    texts = ["" if text is None else text for text in block.values[k]]
     if set(map(type, texts)) - {str}:
         at = next(row for row, value in enumerate(texts) if not isinstance(value, str))
         raise columns.wrong_value(block.location(at), column, texts[at], "text")

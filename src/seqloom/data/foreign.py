@@ -9,6 +9,14 @@ from seqloom.data.vector_files import file_head, vectors_instead_of_text
 
 _PICKLE = re.compile(rb"\x80[\x02-\x05]")  # how pickles of protocol 2 and later begin
 
+_NOT_READ = {
+    ".onnx": "an ONNX file, which seqloom convert writes and onnxruntime runs; load the model it was made of",
+    ".h5": "weights of Keras, which seqloom does not read",
+    ".keras": "weights of Keras, which seqloom does not read",
+    ".model": "a tokenizer of SentencePiece, which seqloom convert reads beside the weights that it belongs "
+    "to, or a model of gensim: export it by save_word2vec_format, which seqloom.read_vectors reads",
+}
+
 
 def reader_of(path: Path) -> str:
     """Say what reads a file of another program, as far as its beginning or its name tells."""
@@ -24,6 +32,8 @@ def reader_of(path: Path) -> str:
         )
     if head.startswith(b"GGUF"):
         return f"; this looks like a GGUF file: {convert}"
+    if path.suffix in _NOT_READ:
+        return f"; this looks like {_NOT_READ[path.suffix]}"
     vectors = vectors_instead_of_text(head) or (
         "word vectors" if path.name.endswith((".vec", ".vec.gz")) else None
     )

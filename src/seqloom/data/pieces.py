@@ -104,8 +104,12 @@ def unpacked(path: Path, name: str, suffix: str, size: int) -> Iterator[bytes]:
 
 
 def _bounded(pieces: Iterable[bytes], packed: IO[bytes], name: str) -> Iterator[bytes]:
-    """Yield the same pieces; refuse a file as soon as what was read of it has expanded too far."""
-    times, total = _expansion(), 0
+    """Yield the same pieces; refuse a file as soon as what was read of it has expanded too far.
+
+    The first ones are held back until any file may unpack so much: work on ten megabytes of short rows
+    takes long, unpacking them does not.
+    """
+    times, total, held = _expansion(), 0, list[bytes]()
     for piece in pieces:
         total += len(piece)
         if total > max(MIN_UNPACKED_LIMIT, packed.tell() * times):
@@ -114,7 +118,11 @@ def _bounded(pieces: Iterable[bytes], packed: IO[bytes], name: str) -> Iterator[
                 f"text does; if "
                 f"this is what you want, set {VARIABLE} to a larger number"
             )
-        yield piece
+        held.append(piece)
+        if packed.tell() * times >= MIN_UNPACKED_LIMIT:
+            yield from held
+            held.clear()
+    yield from held
 
 
 def _expansion() -> int:

@@ -207,12 +207,10 @@ def _directory(
     if not os.access(path, os.R_OK | os.X_OK):
         raise DataError(f"cannot read the directory {path}: {os.strerror(errno.EACCES)}")
     config = path / "config.json"
-    if (
-        config.is_file()
-        and (path / "model.safetensors").is_file()
-        and b'"seqloom"' in config.read_bytes()[:100]
-    ):
-        raise DataError(f"{path} is a saved model, not text")
+    if config.is_file() and (path / "model.safetensors").is_file():
+        with config.open("rb") as file:
+            if b'"seqloom"' in file.read(100):
+                raise DataError(f"{path} is a saved model, not text")
     paths = []
     for folder, folders, files in os.walk(path, onerror=refuse):
         folders[:] = [name for name in folders if not name.startswith(".")]

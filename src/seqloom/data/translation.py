@@ -178,6 +178,7 @@ class Parallel:
 
 def read_parallel(
     paths: Source,
+    targets: str | Path | None = None,
     *,
     form: PairForm = "auto",
     source: str | None = None,
@@ -185,8 +186,8 @@ def read_parallel(
     separator: str | None = None,
     encoding: str = "utf-8",
 ) -> Parallel:
-    """Read pairs from a table, several tables, two line-aligned files (source first), or `-` for
-    standard input.
+    """Read pairs from a table, several tables, two line-aligned files (the sources, the targets), or `-`
+    for standard input.
 
     Forms: `lines`, two files; `tsv`, `csv`, `jsonl` and `parquet`, where `source` and `target` name
     the columns (without a header by number, from 1). `auto` goes by the file extension and the first
@@ -197,6 +198,8 @@ def read_parallel(
     """
     check_form(form)
     files = paths_of(paths, "read_parallel")
+    if targets is not None:
+        files = [*files, *paths_of(targets, "read_parallel")]
     if not files:
         raise DataError("the list of files is empty; name at least one")
     if len(files) == 1:

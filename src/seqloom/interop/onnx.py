@@ -55,6 +55,11 @@ def write_onnx(model: Any, target: str | Path, source: str = "this model") -> No
         )
     graph = make_graph(model, source)
     beside = files_beside(model, Path(target), graph)
+    if taken := [path for path in beside if path.exists() and not Path(target).exists()]:
+        raise ConfigError(
+            f"{taken[0]} is in the way: it would stand beside {Path(target).name}; choose another "
+            "name, or move it"
+        )
     with writing_file(target, ModelError) as partial:
         export(graph, partial)
         check_export(graph, partial, str(target))

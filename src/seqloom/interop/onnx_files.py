@@ -17,20 +17,30 @@ from seqloom.text.normalize import NormalizerConfig
 from seqloom.text.tokenizer import Tokenizer
 
 SPACES = r"[ \t-\r]"  # white space of kind whitespace
+END = " </s>"  # with a blank, which no token of a text has
+_CASED = r"[\p{Lu}\p{Ll}\p{Lt}]"
+FINAL_SIGMA = rf"(?<={_CASED})Σ(?![\p{{Mn}}'’.:·]*{_CASED})"
 NORMALIZERS = {"nfc": "NFC", "nfkc": "NFKC", "lower": "Lowercase"}
 
 
 def files_beside(model: Any, target: Path, graph: Any) -> dict[Path, str]:
     """Return the texts of the files beside the target, by their paths."""
     stem = target.name.removesuffix(".onnx")
-    files = {
-        f"{stem}.tokenizer.json"
-        if name in ("text", "target")
-        else f"{stem}.{name}.tokenizer.json": (tokenizer_text(tokenizer))
-        for name, tokenizer in model.tokenizers.items()
+    names = {
+        "tokenizer" if name in ("text", "target") else name: (
+            f"{stem}.tokenizer.json"
+            if name in ("text", "target")
+            else f"{stem}.{name}.tokenizer.json"
+        )
+        for name in model.tokenizers
     }
-    files[f"{stem}.json"] = json.dumps(facts_of(model, graph), indent=1, ensure_ascii=False) + "\n"
-    files[f"use_{stem}.py"] = script_for(model, stem)
+    facts = f"{stem}.json"
+    files = {
+        name: tokenizer_text(tokenizer)
+        for name, tokenizer in zip(names.values(), model.tokenizers.values())
+    }
+    files[facts] = json.dumps(facts_of(model, graph), indent=1, ensure_ascii=False) + "\n"
+    files[f"use_{stem}.py"] = script_for(model, target.name, facts, names)
     return {target.with_name(name): text for name, text in files.items()}
 
 
@@ -43,24 +53,32 @@ def facts_of(model: Any, graph: Any) -> dict[str, Any]:
         "outputs": {name: list(axes) for name, axes in graph.outputs.items()},
         "longest": graph.longest,
     }
-    c, learnt = model.config, model.learnt
+    c, learnt, published = model.config, model.learnt, getattr(model, "published", None)
     if model.tokenizers and "text" in model.tokenizers:
         facts["end"] = model.tokenizer.eos_id
-    for name in ("classes", "tags", "columns", "horizon", "window", "multi_label"):
+    for name in ("classes", "tags", "columns", "horizon", "window", "multi_label", "threshold"):
         if hasattr(model, name):
             value = getattr(model, name)
             facts[name] = list(value) if isinstance(value, (list, tuple)) else value
-    if model.name == "tagger" and model.published is None:
+    if model.task == "language model":
+        facts |= {
+            "start": learnt.get("start", model.tokenizer.eos_id),
+            "start_alone": bool(learnt.get("start_alone")),
+            "context": getattr(c, "context", None),
+        }
+    if model.name == "tagger" and published is None:
         facts |= {"words": model.rows, "lowercase": c.lowercase}
     if learnt.get("characters"):
         facts |= {"characters": learnt["characters"], "longest_word": LONGEST_WORD}
-    if hasattr(c, "max_length"):
-        facts["max_length"] = c.max_length
-    marks = getattr(getattr(model, "published", None), "marks", None) or getattr(
-        model, "marks", None
-    )
+    most = getattr(c, "max_length", getattr(c, "longest", None))
+    facts["max_length"] = min(filter(None, (most, graph.longest)), default=None)
+    marks = getattr(published or model, "marks", None)
+    if model.task == "answerer":
+        inputs = model.window_inputs()
+        marks, facts["longest_question"] = inputs.marks, inputs.longest_question
     if marks is not None:
-        facts["marks"] = marks._asdict()
+        unknown = model.tokenizer.unk_id
+        facts |= {"marks": marks._asdict(), "unknown": marks.sep if unknown is None else unknown}
     if hasattr(model, "start_ids"):
         facts |= {
             "start": model.start_ids,
@@ -112,7 +130,7 @@ def _pattern(kind: str) -> str:
 
 def _vocabulary(tokenizer: Tokenizer) -> dict[str, int]:
     assert tokenizer.unk_id is not None  # closed vocabularies have one
-    vocabulary = {"</s>": tokenizer.eos_id, "<unk>": tokenizer.unk_id}
+    vocabulary = {END: tokenizer.eos_id, "<unk>": tokenizer.unk_id}
     for i in range(tokenizer.vocab_size):
         if i not in (tokenizer.eos_id, tokenizer.unk_id):
             vocabulary.setdefault(tokenizer.token(i), i)
@@ -129,5 +147,9 @@ def _normalizer(tokenizer: Tokenizer) -> dict[str, Any] | None:
             f"{tokenizer.loses()} before it is cut into tokens, and a tokenizer.json has no such steps; fit "
             "a model that changes the case or the Unicode form at most, or use seqloom itself"
         )
-    steps = [NORMALIZERS[value] for value in (config.unicode, config.case) if value != "keep"]
-    return {"type": "Sequence", "normalizers": [{"type": step} for step in steps]}
+    steps: list[dict[str, Any]] = [
+        {"type": NORMALIZERS[value]} for value in (config.unicode, config.case) if value != "keep"
+    ]
+    if config.case == "lower":  # which that program does letter by letter
+        steps.insert(-1, {"type": "Replace", "pattern": {"Regex": FINAL_SIGMA}, "content": "ς"})
+    return {"type": "Sequence", "normalizers": steps}

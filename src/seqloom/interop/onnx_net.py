@@ -7,6 +7,7 @@ A `Graph` is a model's own network with what stands before and after it in the m
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -16,6 +17,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from seqloom.errors import ConfigError
+from seqloom.interop import onnx_batches as batches
+from seqloom.interop.onnx_batches import Arrays, Draw
+from seqloom.models.answering.neural_answerer import NeuralAnswerer
 from seqloom.models.classification.neural_classifier import NeuralClassifier
 from seqloom.models.forecasting.forecaster import NeuralForecaster
 from seqloom.models.language.neural import NeuralLanguageModel
@@ -26,11 +30,9 @@ from seqloom.models.sequence.model import SequenceModel
 from seqloom.models.sequence.sequence_net import tagged_steps
 from seqloom.models.tagging.neural_tagger import NeuralTagger
 from seqloom.models.translation.model import TranslationModel
+from seqloom.nn.recording import over_steps
 
 Axes = dict[str, tuple[str, ...]]  # of arrays by name: those with a name may have any size
-Arrays = dict[str, np.ndarray]
-# a batch of that many rows, of that length, drawn at random
-Draw = Callable[[int, int, np.random.Generator], Arrays]
 IDS: Axes = {"ids": ("batch", "time")}
 LENGTHS: Axes = {"lengths": ("batch",)}
 
@@ -55,66 +57,6 @@ def make_graph(model: Any, source: str) -> Graph:
         f"{source} is of kind {model.name}, which is not a network, and ONNX holds networks; "
         "fit a network on the same data, or use seqloom itself"
     )
-
-
-# ---- drawing batches
-
-
-def _ids(size: int, name: str = "ids") -> Draw:
-    return lambda rows, steps, rng: {name: rng.integers(0, size, (rows, steps))}
-
-
-def _lengths(rows: int, steps: int, rng: np.random.Generator) -> Arrays:
-    lengths = rng.integers(1, steps + 1, rows)
-    lengths[0] = steps
-    return {"lengths": lengths}
-
-
-def _values(columns: int, missing: bool = False) -> Draw:
-    def draw(rows: int, steps: int, rng: np.random.Generator) -> Arrays:
-        values = rng.normal(size=(rows, steps, columns)).astype(np.float32)
-        if missing:
-            values[rng.random(values.shape) < 0.2] = np.nan
-        return {"values": values}
-
-    return draw
-
-
-def _spellings(characters: int) -> Draw:
-    def draw(rows: int, steps: int, rng: np.random.Generator) -> Arrays:
-        words = rows + steps
-        lengths = rng.integers(1, 8, words)
-        spellings = rng.integers(1, characters, (words, lengths.max()))
-        spellings[np.arange(lengths.max()) >= lengths[:, None]] = 0
-        return {
-            "words": rng.integers(0, words, (rows, steps)),
-            "spellings": spellings,
-            "spelling_lengths": lengths,
-        }
-
-    return draw
-
-
-def _counts(rows: int, steps: int, rng: np.random.Generator) -> Arrays:
-    """Divide the rows among documents."""
-    counts = [1, *([rows - 1] if rows > 1 else [])]
-    return {"counts": np.array(counts[::-1])}
-
-
-def _word_positions(rows: int, steps: int, rng: np.random.Generator) -> Arrays:
-    words = 1 + steps // 2
-    return {
-        "counts": np.ones(rows, np.int64),
-        "rows": np.zeros((rows, words), np.int64),
-        "positions": rng.integers(0, steps, (rows, words)),
-        "word_counts": np.r_[words, rng.integers(1, words + 1, rows - 1)],
-    }
-
-
-def _together(*draws: Draw) -> Draw:
-    return lambda rows, steps, rng: {
-        name: array for draw in draws for name, array in draw(rows, steps, rng).items()
-    }
 
 
 # ---- language
@@ -145,7 +87,7 @@ def _language(model: Any) -> Graph:
         _Language(model.network(), size, before, eos),
         IDS,
         {"log_probs": ("batch", "time", "")},
-        _ids(size),
+        batches.ids(size),
         longest=longest,
     )
 
@@ -192,34 +134,46 @@ def _inputs(model: SequenceModel) -> tuple[Axes, Draw, int | None]:
     """Return what the reader of a composed network takes."""
     sizes, published = model.sizes, model.published
     if sizes.columns:
-        draw = _together(_values(sizes.columns, sizes.missing), _lengths)
+        draw = batches.together(batches.values(sizes.columns, sizes.missing), batches.lengths)
         return {"values": ("batch", "time", ""), **LENGTHS}, draw, None
     inputs: Axes = {**IDS, **LENGTHS}
-    draws: list[Draw] = [_lengths]
+    draws: list[Draw] = [batches.lengths]
     if published is not None:
-        return inputs, _together(_ids(model.tokenizer.vocab_size), *draws), published.layout.context
+        return (
+            inputs,
+            batches.together(batches.ids(model.tokenizer.vocab_size), *draws),
+            published.layout.context,
+        )
     if sizes.characters:
         inputs |= {
             "words": ("batch", "time"),
             "spellings": ("spelled", "letters"),
             "spelling_lengths": ("spelled",),
         }
-        draws.append(_spellings(sizes.characters))
-    return inputs, _together(_ids(sizes.vocab_size + sizes.further), *draws), None
+        draws.append(batches.spellings(sizes.characters))
+    return inputs, batches.together(batches.ids(sizes.vocab_size + sizes.further), *draws), None
 
 
 def _classifier(model: NeuralClassifier) -> Graph:
     inputs, draw, longest = _inputs(model)
     examples = "batch"
-    if model.reads_pairs:
-        inputs |= {"types": ("batch", "time")}
-        draw = _together(draw, _ids(2, "types"))
+    if model.reads_pairs and model.published is not None:
+        inputs, draw = _with_types(inputs, draw, model.published.layout.n_types)
     if model.config.long != "truncate":  # a row is a sentence or a window of a document
         examples = "documents"
         inputs |= {"counts": (examples,)}
-        draw = _together(draw, _counts)
+        draw = batches.together(draw, batches.counts)
     module = _Classes(model, list(inputs))
     return Graph(module, inputs, {"log_probs": (examples, "")}, draw, longest=longest)
+
+
+def _with_types(inputs: Axes, draw: Draw, n_types: int) -> tuple[Axes, Draw]:
+    """Add the types of the tokens where the network tells types apart."""
+    if n_types < 2:
+        return inputs, draw
+    return {**inputs, "types": ("batch", "time")}, batches.together(
+        draw, batches.ids(n_types, "types")
+    )
 
 
 def _tagger(model: NeuralTagger) -> Graph:
@@ -227,15 +181,53 @@ def _tagger(model: NeuralTagger) -> Graph:
     steps = "time"
     if model.published is not None:
         steps = "words"
+        inputs = {"ids": ("rows", "time"), "lengths": ("rows",)}  # of a long sentence several
         inputs |= {
             "counts": ("batch",),
             "rows": ("batch", steps),
             "positions": ("batch", steps),
             "word_counts": ("batch",),
         }
-        draw = _together(draw, _word_positions)
+        draw = batches.together(draw, batches.word_positions)
     outputs: Axes = {"scores": ("batch", steps, ""), "tags": ("batch", steps)}
     return Graph(_Tags(model, list(inputs)), inputs, outputs, draw, longest=longest)
+
+
+# ---- answerers
+
+
+class _Spans(_Sequence):
+    def __init__(self, model: Any, names: list[str]) -> None:
+        super().__init__(model, names)
+        self.most = model.config.max_answer
+
+    def forward(self, *tensors: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return of each row the first and last step of its best span (B, 2), the log-probability of
+        this span, and that of no answer (B,).
+        """
+        batch = self.batch(tensors)
+        allowed = batch["allowed"]
+        scores = self.network(batch).masked_fill(~allowed.unsqueeze(2), -math.inf)
+        begins, ends = torch.log_softmax(scores, 1).unbind(2)
+        count = torch.cumsum(allowed.to(torch.int64), 1)
+        longer = count.unsqueeze(1) - count.unsqueeze(2)  # (B, T, T), from each step to each other
+        steps = torch.arange(begins.shape[1])
+        inside = (steps > 0).unsqueeze(1) & (steps >= steps.unsqueeze(1)) & (longer < self.most)
+        sums = (begins.unsqueeze(2) + ends.unsqueeze(1)).masked_fill(~inside, -math.inf)
+        best, at = sums.flatten(1).max(1)
+        spans = torch.stack([at // begins.shape[1], at % begins.shape[1]], 1)
+        return spans, best, begins[:, 0] + ends[:, 0]
+
+
+def _answerer(model: NeuralAnswerer) -> Graph:
+    inputs, draw, longest = _inputs(model)
+    published = model.published
+    n_types = model.config.n_types if published is None else published.layout.n_types
+    inputs, draw = _with_types(inputs, draw, n_types)
+    inputs = {**inputs, "allowed": ("batch", "time")}
+    outputs: Axes = {"spans": ("batch", ""), "scores": ("batch",), "no_answer": ("batch",)}
+    draw = batches.together(draw, batches.allowed)
+    return Graph(_Spans(model, list(inputs)), inputs, outputs, draw, longest=longest)
 
 
 # ---- masked models and sentence vectors
@@ -274,19 +266,17 @@ class _SentenceVectors(nn.Module):
 
 def _masked(model: Bert) -> Graph:
     size, c = model.tokenizer.vocab_size, model.config
-    inputs: Axes = {**IDS, **LENGTHS}
-    draws = [_ids(size), _lengths]
-    if c.n_types > 1:
-        inputs |= {"types": ("batch", "time")}
-        draws.append(_ids(c.n_types, "types"))
+    inputs, draw = _with_types(
+        {**IDS, **LENGTHS}, batches.together(batches.ids(size), batches.lengths), c.n_types
+    )
     outputs: Axes = {"vectors": ("batch", "time", "")}
     if c.head:
         outputs |= {"log_probs": ("batch", "time", "")}
-    return Graph(_Masked(model.network()), inputs, outputs, _together(*draws), longest=c.context)
+    return Graph(_Masked(model.network()), inputs, outputs, draw, longest=c.context)
 
 
 def _sentences(model: SentenceEncoder) -> Graph:
-    draw = _together(_ids(model.tokenizer.vocab_size), _lengths)
+    draw = batches.together(batches.ids(model.tokenizer.vocab_size), batches.lengths)
     outputs: Axes = {"vectors": ("batch", "")}
     return Graph(
         _SentenceVectors(model), {**IDS, **LENGTHS}, outputs, draw, longest=model.config.context
@@ -315,17 +305,21 @@ def _translator(model: TranslationModel) -> Graph:
         **LENGTHS,
         "targets": ("batch", "target_time"),
     }
-    source = _values(sizes.columns, sizes.missing) if sizes.columns else _ids(sizes.vocab_size)
+    source = (
+        batches.values(sizes.columns, sizes.missing)
+        if sizes.columns
+        else batches.ids(sizes.vocab_size)
+    )
 
     def targets(rows: int, steps: int, rng: np.random.Generator) -> Arrays:
         most = steps + 2 if model.longest is None else min(steps + 2, model.longest)
-        return _ids(size, "targets")(rows, most, rng)
+        return batches.ids(size, "targets")(rows, most, rng)
 
     return Graph(
         _Translation(model.network(), read),
         inputs,
         {"log_probs": ("batch", "target_time", "")},
-        _together(source, _lengths, targets),
+        batches.together(source, batches.lengths, targets),
         longest=model.longest,
     )
 
@@ -340,24 +334,41 @@ class _Forecast(nn.Module):
     def __init__(self, model: NeuralForecaster) -> None:
         super().__init__()
         self.network, self.window, self.columns = model.network(), model.window, len(model.columns)
-        self.separate, self.known = model.config.columns == "separate", model.n_known
+        self.separate, self.missing = model.config.columns == "separate", model.learnt["missing"]
         for name in ("mean", "std"):
             values = torch.from_numpy(np.asarray(model.scale[name], np.float32))
             self.register_buffer(name, values)
 
     def forward(self, values: Tensor, *known: Tensor) -> tuple[Tensor, Tensor]:
         """Return the expected values (B, H, C), and their quantiles of 10 and 90 % (B, H, C, 2)."""
-        past = ((values - self.mean) / self.std)[:, -self.window :]
+        scaled = (values - self.mean) / self.std
+        past, absent = scaled[:, -self.window :], None
+        if self.missing:
+            absent = past.isnan().to(past.dtype)
+            past = _filled(scaled)[:, -self.window :]
         ahead = known[0] if known else None
         if self.separate:  # columns are rows
             past = past.transpose(1, 2).reshape(-1, self.window, 1)
+            if absent is not None:
+                absent = absent.transpose(1, 2).reshape(-1, self.window, 1)
             if ahead is not None:
                 ahead = ahead.repeat_interleave(self.columns, 0)
-        y = self.network(past, ahead)
+        y = self.network(past, ahead, absent)
         if self.separate:
             y = y.view(-1, self.columns, y.shape[1], 3).transpose(1, 2)
         y = y * self.std[:, None] + self.mean[:, None]
         return y[..., 0], y[..., 1:]
+
+
+def _filled(values: Tensor) -> Tensor:
+    """Replace missing values (B, T, C) by the last one before them, or by 0 if there is none."""
+
+    def step(now: Tensor, last: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
+        last = torch.where(now.isnan(), last, now)
+        return last, (last,)
+
+    filled, _ = over_steps(step, [values.transpose(0, 1)], (torch.zeros_like(values[:, 0]),))
+    return filled.transpose(0, 1)
 
 
 def _forecaster(model: NeuralForecaster) -> Graph:
@@ -367,7 +378,7 @@ def _forecaster(model: NeuralForecaster) -> Graph:
             "which is no part of the network; fit one with fewer seasons, or use seqloom itself"
         )
     inputs: Axes = {"values": ("batch", "time", "")}
-    draws = [_values(len(model.columns))]
+    draws = [batches.values(len(model.columns), model.learnt["missing"])]
     if model.n_known:
         inputs |= {"known": ("batch", "", "")}
         shape = (model.window + model.horizon, model.n_known)
@@ -375,13 +386,14 @@ def _forecaster(model: NeuralForecaster) -> Graph:
             lambda rows, steps, rng: {"known": rng.normal(size=(rows, *shape)).astype(np.float32)}
         )
     outputs: Axes = {"forecast": ("batch", "", ""), "quantiles": ("batch", "", "", "")}
-    return Graph(_Forecast(model), inputs, outputs, _together(*draws), shortest=model.window)
+    return Graph(_Forecast(model), inputs, outputs, batches.together(*draws), shortest=model.window)
 
 
 _MAKERS: dict[type, Callable[[Any], Graph]] = {
     NeuralLanguageModel: _language,
     NeuralClassifier: _classifier,
     NeuralTagger: _tagger,
+    NeuralAnswerer: _answerer,
     Bert: _masked,
     SentenceEncoder: _sentences,
     TranslationModel: _translator,

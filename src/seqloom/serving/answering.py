@@ -1,8 +1,9 @@
 """One request after another over ASGI: read it, answer it, notice if its client leaves, count it.
 
-A handler is an async function of an `Exchange`. It returns plain values, which are sent as JSON, or sends
-a stream of events itself. Whatever it waits for, it stops waiting when the client leaves: uvicorn ends
-a stream then, but lets a plain request run to its end.
+A handler is an async function of an `Exchange`. It returns plain values, which are sent as JSON, or JSON that
+was written in a thread because there may be much of it, or it sends a stream of events itself. Whatever it
+waits for, it stops waiting when the client leaves: uvicorn ends a stream then, but lets a plain request run
+to its end.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import hmac
 import json
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, TypeVar
 
 from seqloom.errors import MissingExtra, ModelError, SeqloomError, lacks_memory, quoted, shortened
@@ -24,6 +25,7 @@ from seqloom.serving.measures import Measures
 from seqloom.serving.workers import Workers
 
 T = TypeVar("T")
+LOOPBACK = ("127.0.0.1", "localhost", "::1", "[::1]")
 UNREAD_SECONDS = 60.0  # that a client may leave its answer unread
 MOST_BODIES = 32  # of the largest size, that are held at a time
 CLIENT_LEFT = 499  # nginx's word for it, in logs; nobody receives it
@@ -43,7 +45,16 @@ class Service:
         # two, so that a short request need not wait for a long one
         self.workers = Workers(2)
         self.held_bytes = 0  # of bodies whose requests are not answered yet
+        # names that the server answers to; None: to all
+        self.hosts: set[str] | None = {name.lower() for name in (*config.allow_host, *LOOPBACK)}
+        if "*" in self.hosts or not (config.allow_host or config.host in LOOPBACK):
+            self.hosts = None
         self._log = None if config.log is None else open(config.log, "a", encoding="utf-8")  # noqa: SIM115
+
+    @property
+    def keeps_texts(self) -> bool:
+        """Return whether the texts of requests are written down."""
+        return self._log is not None
 
     async def in_thread(self, function: Callable[..., T], *arguments: Any) -> T:
         """Run what takes long beside the event loop; it is given up when it takes too long, or when
@@ -67,7 +78,7 @@ class Service:
         record = {
             "time": round(time.time(), 3),
             "method": exchange.scope["method"],
-            "route": exchange.route,
+            "route": exchange.route or shortened(exchange.scope["path"]),
             "model": exchange.model,
             "status": exchange.status,
             "seconds": round(seconds, 6),
@@ -112,7 +123,7 @@ class Exchange:
         self.status = 200
         self.started = False  # the answer's head is sent
         self.prompt_tokens = self.generated_tokens = 0
-        self.texts: list[str] = []  # of the request, for the log
+        self.texts: list[Any] = []  # of the request, for the log
         self.labels: list[Any] = []  # of the answer, likewise
         self._left: asyncio.Task[None] | None = None
         self._size = 0
@@ -194,8 +205,8 @@ class Exchange:
 
     async def event(self, values: Any, *, last: bool = False) -> None:
         """Send an event of a stream: values as JSON, or the word [DONE]."""
-        data = values if isinstance(values, str) else encode(values)
-        body = f"data: {data}\n\n".encode()
+        data = values.encode() if isinstance(values, str) else encode(values)
+        body = b"data: " + data + b"\n\n"
         await self.send({"type": "http.response.body", "body": body, "more_body": not last})
 
     def close(self) -> None:
@@ -205,12 +216,33 @@ class Exchange:
             self._left.cancel()
 
 
-def encode(values: Any) -> str:
-    """Return values as JSON; what is no number there is null."""
+def encode(values: Any) -> bytes:
+    """Return values as JSON, where what is no number there is null; bytes are JSON already."""
+    if isinstance(values, bytes):
+        return values
     try:
-        return json.dumps(values, ensure_ascii=False, allow_nan=False)
+        text = json.dumps(values, ensure_ascii=False, allow_nan=False)
     except ValueError:
-        return json.dumps(_finite(values), ensure_ascii=False, allow_nan=False)
+        text = json.dumps(_finite(values), ensure_ascii=False, allow_nan=False)
+    return text.encode("utf-8", "replace")
+
+
+def encode_long(values: Any) -> bytes:
+    """Do the same in a thread, piece by piece: json writes without letting other threads run."""
+    return b"".join(_pieces(values))
+
+
+def _pieces(value: Any) -> Iterator[bytes]:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    if not any(isinstance(one, (dict, list)) for one in inner):
+        yield encode(value)
+        return
+    is_object = isinstance(value, dict)
+    yield b"{" if is_object else b"["
+    for at, one in enumerate(value):
+        yield b", " * (at > 0) + (encode(one) + b": " if is_object else b"")
+        yield from _pieces(value[one] if is_object else one)
+    yield b"}" if is_object else b"]"
 
 
 def _finite(value: Any) -> Any:
@@ -231,9 +263,14 @@ Handler = Callable[[Exchange], Awaitable[Any]]
 class Endpoint:
     """A handler as an ASGI application: checks, errors, counters and logs around it."""
 
-    def __init__(self, service: Service, route: str, handler: Handler, *, is_open: bool) -> None:
-        """Wrap a handler; `is_open`: it needs no key, and is not refused while the server drains."""
-        self.service, self.route, self.handler, self.is_open = service, route, handler, is_open
+    def __init__(
+        self, service: Service, route: str, handler: Handler, method: str | None, *, is_open: bool
+    ) -> None:
+        """Wrap a handler of requests of that method, None: of all; `is_open`: it needs no key, and is
+        not refused while the server drains.
+        """
+        self.service, self.route, self.handler = service, route, handler
+        self.method, self.is_open = method, is_open
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         exchange = Exchange(self.service, scope, receive, send, self.route)
@@ -242,13 +279,14 @@ class Endpoint:
         try:
             try:
                 self._check(exchange)
-                if scope["method"] == "POST":
+                if self.method == "POST":
                     await exchange.read()
                 values = await self.handler(exchange)
                 if values is not None:
-                    await exchange.answer(200, encode(values).encode("utf-8", "replace"))
+                    await exchange.answer(200, encode(values))
             except (Refused, SeqloomError, TimeoutError, MemoryError) as error:
-                await self._refuse(exchange, _as_refusal(error))
+                ended = isinstance(error, TimeoutError) and service.draining
+                await self._refuse(exchange, shutting_down() if ended else _as_refusal(error))
             except ClientLeft:
                 exchange.status = CLIENT_LEFT
             except Exception as error:
@@ -270,19 +308,34 @@ class Endpoint:
             service.log(exchange, seconds)
 
     def _check(self, exchange: Exchange) -> None:
-        """Refuse requests from foreign pages, without the key, or while the server drains."""
-        config = self.service.config
+        """Refuse requests to other names than ours, from foreign pages, of other methods, without the
+        key, or while the server drains.
+        """
+        config, hosts = self.service.config, self.service.hosts
+        if hosts is not None:  # a page whose name leads here must not ask in its visitor's name
+            host = exchange.header("host").lower()
+            name, _, port = host.rpartition(":")
+            if not name or "]" in port:  # there is no port
+                name = host
+            if name not in hosts:
+                raise Refused(f"this server is not called {quoted(name)}; allow_host may name it")
         origin = exchange.header("origin")
-        if origin and origin not in config.allow_origin and not _same_host(origin, exchange):
+        is_allowed = {origin, "*"} & set(config.allow_origin)
+        if origin and not is_allowed and not _same_host(origin, exchange):
             raise Refused(
                 f"pages of {quoted(origin)} may not ask here; allow_origin may name them",
                 status=403,
             )
+        method = exchange.scope["method"]
+        if self.method not in (None, "GET" if method == "HEAD" else method):
+            what = f"{self.route} does not take {quoted(method)}"
+            raise Refused(what, status=405, headers={"allow": self.method or ""})
         if self.is_open:
             return
         if config.key is not None:
-            given = exchange.header("authorization").removeprefix("Bearer ")
-            given = given or exchange.header("api-key")
+            given = exchange.header("authorization") or exchange.header("api-key")
+            if given[:7].lower() == "bearer ":
+                given = given[7:]
             if not hmac.compare_digest(given.encode(), config.key.encode()):
                 raise Refused(
                     "a key is needed: Authorization: Bearer KEY", status=401, code="invalid_api_key"
@@ -296,8 +349,7 @@ class Endpoint:
             await exchange.event(refusal.body())
             await exchange.event("[DONE]", last=True)
             return
-        body = encode(refusal.body()).encode("utf-8", "replace")
-        await exchange.answer(refusal.status, body, headers=refusal.headers)
+        await exchange.answer(refusal.status, encode(refusal.body()), headers=refusal.headers)
 
 
 def _same_host(origin: str, exchange: Exchange) -> bool:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
-from starlette.responses import JSONResponse
 from starlette.routing import Route as StarletteRoute
 
 from seqloom import tasks
@@ -19,8 +18,6 @@ from seqloom.serving.fields import Refused
 
 if TYPE_CHECKING:
     from seqloom.serving.configs import ServeConfig
-
-LOOPBACK = ("127.0.0.1", "localhost", "::1", "[::1]")
 
 
 class Route(NamedTuple):
@@ -74,61 +71,30 @@ def make_app(service: Service) -> Any:
         routes=[
             StarletteRoute(
                 route.path,
-                Endpoint(service, route.path, route.handler, is_open=route.is_open),
-                methods=[route.method],
+                Endpoint(service, route.path, route.handler, route.method, is_open=route.is_open),
             )
             for route in table
         ],
         middleware=_middleware(service.config),
-        exception_handlers={404: _not_found, 405: _not_found},
     )
     app.router.redirect_slashes = False
+    app.router.default = Endpoint(service, "", _refuse_path, None, is_open=True)
     return app
 
 
+async def _refuse_path(exchange: Exchange) -> None:
+    path = quoted(exchange.scope["path"])
+    raise Refused(f"there is nothing at {path}; /openapi.json lists what there is", status=404)
+
+
 def _middleware(config: ServeConfig) -> list[Middleware]:
-    layers = []
-    hosts = config.allow_host or (LOOPBACK if config.host in LOOPBACK else ("*",))
-    if "*" not in hosts:  # a page whose name leads here must not ask in its visitor's name
-        names = list(dict.fromkeys([*hosts, *LOOPBACK[:2]]))
-        layers.append(Middleware(KnownHosts, names={name.lower() for name in names}))
-    if config.allow_origin:
-        layers.append(
-            Middleware(
-                CORSMiddleware,
-                allow_origins=list(config.allow_origin),
-                allow_methods=["GET", "POST"],
-                allow_headers=["*"],
-            )
+    if not config.allow_origin:
+        return []
+    return [
+        Middleware(
+            CORSMiddleware,
+            allow_origins=list(config.allow_origin),
+            allow_methods=["GET", "POST"],
+            allow_headers=["*"],
         )
-    return layers
-
-
-class KnownHosts:
-    """Refuses requests to other names than these."""
-
-    def __init__(self, app: Any, names: set[str]) -> None:
-        self.app, self.names = app, names
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Answer a request, or pass it on."""
-        host = next((value for key, value in scope["headers"] if key == b"host"), b"")
-        name, _, port = host.decode("latin-1").lower().rpartition(":")
-        if not name or "]" in port:  # there is no port
-            name = host.decode("latin-1").lower()
-        if name in self.names:
-            await self.app(scope, receive, send)
-            return
-        what = f"this server is not called {quoted(name)}; allow_host may name it"
-        await JSONResponse(Refused(what, status=400).body(), 400)(scope, receive, send)
-
-
-async def _not_found(request: Any, error: Any) -> Any:
-    path = quoted(request.scope["path"])
-    what = (
-        f"there is nothing at {path}; /openapi.json lists what there is"
-        if error.status_code == 404
-        else f"{path} does not take {quoted(request.method)}"
-    )
-    refusal = Refused(what, status=error.status_code)
-    return JSONResponse(refusal.body(), error.status_code, headers=error.headers)
+    ]

@@ -7,7 +7,7 @@ said, texts are those of `model.generate` with the same options: choice i of a p
 from __future__ import annotations
 
 import asyncio
-import math
+import contextlib
 import secrets
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -16,24 +16,18 @@ from typing import Any
 
 import numpy as np
 
+from seqloom.config import defaults
 from seqloom.decoding.sampling import ANSWER, SamplingConfig
-from seqloom.errors import ConfigError, ModelError, quoted
-from seqloom.serving.answering import Exchange
+from seqloom.errors import ConfigError, quoted
+from seqloom.serving.answering import Exchange, encode_long
 from seqloom.serving.catalogue import Served
 from seqloom.serving.engine import Engine
 from seqloom.serving.fields import Refused, whole
 from seqloom.serving.limits import check_size
-from seqloom.serving.requests import Event, Full, Request, TokenScore
+from seqloom.serving.requests import Event, Full, Request
+from seqloom.serving.shapes import Spelled, chat_choice, completion_choice
 
-SAMPLING = (
-    "min_tokens",
-    "allow_eos",
-    "temperature",
-    "top_k",
-    "top_p",
-    "repetition_penalty",
-    "seed",
-)
+SAMPLING = [name for name in defaults(SamplingConfig) if name != "max_tokens"]
 # Fields that ask for what is not done here, with the values that ask for nothing.
 UNSUPPORTED: dict[str, Collection[Any]] = {
     "suffix": ("",),
@@ -43,11 +37,21 @@ UNSUPPORTED: dict[str, Collection[Any]] = {
     "tools": ([],),
     "functions": ([],),
     "tool_choice": ("none", "auto"),
+    "function_call": ("none", "auto"),
     "response_format": ({"type": "text"},),
+    "modalities": (["text"],),
     "grammar": ("",),
+    "min_p": (0,),
+    # of `seqloom generate`
+    "beams": (),
+    "length_penalty": (1,),
+    "eight_bit": (False,),
+    "draft": (),
+    "draft_tokens": (),
 }
-IMPOSSIBLE = -9999.0  # the log-probability of what has none, where clients expect a number
-LONG_PROMPT = 4000  # characters of a prompt that is tokenised beside the event loop
+USUAL_TOKENS = 16  # of a completion, as OpenAI's
+# what is done beside the event loop: prompts of so many characters, answers with so many numbers
+LONG_PROMPT, MANY_SCORES = 4000, 4000
 MOST_STOPS, MOST_STOP_CHARACTERS, MOST_TOP = 64, 1000, 1000
 
 
@@ -61,13 +65,18 @@ async def complete(exchange: Exchange) -> Any:
     n = fields.integer("n", 1, 1, min(limits.max_texts, limits.rows)) or 1
     if fields.raw("best_of", n) != n:
         raise Refused("best_of is not supported here; leave it out", field="best_of")
-    fields.check_count("prompt", n * len(prompts), min(limits.max_texts, limits.queue))
+    most_texts = min(limits.max_texts, limits.queue)
+    if n * len(prompts) > most_texts:
+        raise Refused(
+            f"these are {n * len(prompts):,} texts (prompts times n); this server writes at most "
+            f"{most_texts:,} for a request",
+            field="prompt",
+        )
     top = fields.integer("logprobs", None, 0, MOST_TOP)
-    most = fields.integer("max_tokens", 16, 0, 10**9) or 0
+    most = fields.integer("max_tokens", min(USUAL_TOKENS, limits.max_tokens), 0, 10**9) or 0
     config = _sampling(exchange, most, {})
     echo = fields.flag("echo")
-    writer = Writer(exchange, served, "text_completion", "cmpl", _completion_choice)
-    writer.prefixes = [_shown_prompt(served, prompt) if echo else "" for prompt in prompts]
+    writer = Writer(exchange, served, "text_completion", "cmpl", completion_choice)
     requests = [
         writer.request(prompt, config, n=n, write=most > 0, top=top, echo=echo)
         for prompt in prompts
@@ -100,7 +109,7 @@ async def chat(exchange: Exchange) -> Any:
     name = "max_completion_tokens" if "max_completion_tokens" in fields else "max_tokens"
     most = fields.integer(name, min(int(ANSWER["max_tokens"]), limits.max_tokens), 1, 10**9) or 1
     config = _sampling(exchange, most, ANSWER)
-    writer = Writer(exchange, served, "chat.completion", "chatcmpl", _chat_choice)
+    writer = Writer(exchange, served, "chat.completion", "chatcmpl", chat_choice)
     tokens = frozenset(token for token in ends if token is not None)
     request = writer.request(ids, config, n=n, top=top, ends=tokens, cut_loops=True)
     return await writer.run([request])
@@ -145,7 +154,6 @@ def _prompts(exchange: Exchange, served: Served) -> list[str | np.ndarray]:
                 f"prompt[{at}] must be a text or token ids below {size:,}; got {quoted(one)}",
                 field="prompt",
             )
-    exchange.texts = [_shown_prompt(served, prompt) for prompt in prompts]
     return prompts
 
 
@@ -201,13 +209,13 @@ class Writer:
         self.id = f"{prefix}-{secrets.token_hex(12)}"
         self.created = int(time.time())
         self.streamed = exchange.fields.flag("stream")
-        self.prefixes = [""]
+        self.prefixes: list[str] = []  # of the texts, by prompt
         self._wake = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         options = exchange.fields.raw("stream_options", {})
-        if not isinstance(options, dict):
-            exchange.fields.refuse("stream_options", "an object")
-        self.usage_wanted = self.streamed and options.get("include_usage") is True
+        if not isinstance(options, dict) or options.get("include_usage") not in (None, True, False):
+            exchange.fields.refuse("stream_options", "an object with include_usage: true or false")
+        self.usage_wanted = self.streamed and bool(options.get("include_usage"))
 
     def request(self, prompt: str | np.ndarray, config: SamplingConfig, **options: Any) -> Request:
         """Return a request to the engine."""
@@ -227,7 +235,8 @@ class Writer:
         )
 
     def _notify(self, request: Request) -> None:
-        self._loop.call_soon_threadsafe(self._wake.set)
+        with contextlib.suppress(RuntimeError):  # the loop has ended, and nobody waits
+            self._loop.call_soon_threadsafe(self._wake.set)
 
     async def run(self, requests: list[Request]) -> Any:
         """Submit requests and send what becomes of them."""
@@ -245,6 +254,10 @@ class Writer:
                 await exchange.until(self._changed())
                 _raise_errors(requests)
             _raise_errors(requests)
+            n_scores = sum(request.drawn_tokens * (request.top or 0) for request in requests)
+            n_scores += sum(request.prompt_tokens * request.echo for request in requests)
+            if n_scores > MANY_SCORES:
+                return await exchange.until(exchange.service.in_thread(self._encoded, requests))
             return self._whole(requests)
         finally:
             for request in requests:
@@ -252,8 +265,15 @@ class Writer:
             self._count(requests)
 
     def _prepare(self, requests: list[Request]) -> None:
+        """Find the tokens of prompts, and their texts where they are shown or written down."""
+        exchange = self.exchange
+        kept = exchange.service.keeps_texts and not exchange.texts
         for request in requests:
             self.engine.prompts.prepare(request)
+            shown = _shown_prompt(self.served, request.prompt) if request.echo or kept else ""
+            self.prefixes.append(shown if request.echo else "")
+            if kept:
+                exchange.texts.append(shown)
 
     def _submit(self, requests: list[Request]) -> None:
         try:
@@ -290,6 +310,9 @@ class Writer:
             "completion_tokens": drawn,
             "total_tokens": prompt + drawn,
         }
+
+    def _encoded(self, requests: list[Request]) -> bytes:
+        return encode_long(self._whole(requests))
 
     def _whole(self, requests: list[Request]) -> dict[str, Any]:
         choices: list[dict[str, Any]] = []
@@ -349,100 +372,3 @@ def _raise_errors(requests: list[Request]) -> None:
     for request in requests:
         if request.error is not None:
             raise request.error
-
-
-# ---- shapes
-
-
-class Spelled:
-    """The text of tokens one after another, for clients that put log-probabilities beside them."""
-
-    def __init__(self, served: Served) -> None:
-        self.tokenizer, self.by_line = served.model.tokenizer, served.model.unit == "line"
-        self.offset = 0
-        self._before = False
-
-    def next(self, token: int) -> tuple[str, int]:
-        """Return the text that a token adds, and where it begins."""
-        text, at = self.shown(token), self.offset
-        self.offset += len(text)
-        self._before = bool(text) and not text[-1].isspace()
-        return text, at
-
-    def shown(self, token: int) -> str:
-        """Return the text of a token at this place; its name where it has none."""
-        data = self.tokenizer.piece(token, before=self._before)
-        if not data:
-            return "\n" if token == self.tokenizer.eos_id and self.by_line else self.name(token)
-        try:
-            return data.decode("utf-8")
-        except UnicodeDecodeError:
-            return "bytes:" + "".join(f"\\x{byte:02x}" for byte in data)
-
-    def name(self, token: int) -> str:
-        """Return the name of a mark."""
-        return self.tokenizer.token(token)
-
-
-def _number(log_prob: float) -> float:
-    if math.isnan(log_prob):
-        raise ModelError("a log-probability of the model is not a number; fit or convert it again")
-    return log_prob if math.isfinite(log_prob) else IMPOSSIBLE
-
-
-def _completion_choice(
-    number: int,
-    text: str,
-    spelled: Spelled,
-    scores: list[TokenScore],
-    request: Request,
-    finish: str | None,
-    streamed: bool,
-) -> dict[str, Any]:
-    logprobs: dict[str, list[Any]] | None = None
-    if request.top is not None:
-        logprobs = {"tokens": [], "token_logprobs": [], "top_logprobs": [], "text_offset": []}
-        for score in scores:
-            tops: dict[str, float] = {}
-            for other, log_prob in reversed(score.top):  # the likelier one of equal texts stays
-                tops[spelled.shown(other)] = _number(log_prob)
-            shown, offset = spelled.next(score.token)
-            logprobs["tokens"].append(shown)
-            logprobs["text_offset"].append(offset)
-            first = score.log_prob is None
-            logprobs["token_logprobs"].append(None if first else _number(score.log_prob or 0.0))
-            logprobs["top_logprobs"].append(None if first else tops)
-    return {"index": number, "text": text, "logprobs": logprobs, "finish_reason": finish}
-
-
-def _chat_choice(
-    number: int,
-    text: str,
-    spelled: Spelled,
-    scores: list[TokenScore],
-    request: Request,
-    finish: str | None,
-    streamed: bool,
-) -> dict[str, Any]:
-    logprobs = None
-    if request.top is not None:
-        content = []
-        for score in scores:
-            tops = [_chat_token(spelled, other, log_prob) for other, log_prob in score.top]
-            content.append(
-                {**_chat_token(spelled, score.token, score.log_prob or 0.0), "top_logprobs": tops}
-            )
-            spelled.next(score.token)
-        logprobs = {"content": content}
-    message = {"role": "assistant", "content": text}
-    return {
-        "index": number,
-        "delta" if streamed else "message": message,
-        "logprobs": logprobs,
-        "finish_reason": finish,
-    }
-
-
-def _chat_token(spelled: Spelled, token: int, log_prob: float) -> dict[str, Any]:
-    text = spelled.shown(token)
-    return {"token": text, "logprob": _number(log_prob), "bytes": list(text.encode())}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from seqloom.config import MAX_INTEGER, Config, option
+from seqloom.errors import ConfigError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +26,8 @@ class ServeConfig(Config):
     )
     allow_origin: tuple[str, ...] = option(
         (),
-        "Let pages from this origin, such as http://localhost:3000, ask (CORS); may be repeated.",
+        "Let pages from this origin, such as http://localhost:3000, ask (CORS), *: from all; may be "
+        "repeated.",
         metavar="ORIGIN",
         repeated=True,
     )
@@ -66,3 +68,13 @@ class ServeConfig(Config):
         metavar="FILE",
     )
     access_log: bool = option(True, "A line of JSON for each request, on standard error.")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        # an empty one, as of a variable that is not set, would let everybody in
+        if self.key is not None and not (self.key and all("!" <= one <= "~" for one in self.key)):
+            raise ConfigError(
+                "key must be letters, digits and signs of ASCII without spaces, at least one; leave "
+                "it out to answer requests without a key",
+                ["key"],
+            )

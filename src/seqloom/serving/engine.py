@@ -216,7 +216,11 @@ class Engine:
         row, state, log_probs = self._scoring.popleft()
         if len(row.pending):
             piece = row.pending[:SCORED_TOKENS]
-            states, after = extend(self.stepper, state, piece[None])
+            try:
+                states, after = extend(self.stepper, state, piece[None])
+            except Exception as error:  # of this prompt; the others go on
+                self._fail(row.request, error)
+                return
             taken = len(states)
             before = np.concatenate([log_probs, after[0, : taken - 1]])
             for token, row_log_probs in zip(piece[:taken].tolist(), before):

@@ -8,7 +8,7 @@ from seqloom.serving.configs import ServeConfig
 from seqloom.serving.fields import Refused
 from seqloom.serving.requests import Request
 
-MOST_WRITTEN, MOST_SCORES = 1_000_000, 2_000_000  # tokens and log-probabilities of one answer
+MOST_WRITTEN, MOST_SCORES = 1_000_000, 500_000  # tokens and log-probabilities of one answer
 
 
 def check_size(requests: Sequence[Request], limits: ServeConfig) -> None:

@@ -64,16 +64,16 @@ class Measures:
 
         for (name, labels), value in counts:
             yield from describe(name, "counter")
-            yield f"{name}{_shown(labels)} {value:g}"
+            yield f"{name}{_shown(labels)} {value:.15g}"
         for (name, labels), values in histograms:
             yield from describe(name, "histogram")
             for bound, count in zip([*map(str, SECONDS), "+Inf"], values):
-                yield f"{name}_bucket{_shown((*labels, ('le', bound)))} {count:g}"
+                yield f"{name}_bucket{_shown((*labels, ('le', bound)))} {count:.15g}"
             yield f"{name}_sum{_shown(labels)} {values[-1]:.6f}"
-            yield f"{name}_count{_shown(labels)} {values[-2]:g}"
+            yield f"{name}_count{_shown(labels)} {values[-2]:.15g}"
         for name, named, value in gauges:
             yield from describe(name, "gauge")
-            yield f"{name}{_shown(tuple(named.items()))} {value:g}"
+            yield f"{name}{_shown(tuple(named.items()))} {value:.15g}"
 
 
 def _shown(labels: Labels) -> str:

@@ -8,8 +8,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
 from seqloom._version import __version__
-from seqloom.config import Config, choices, field_types, parts
-from seqloom.decoding.sampling import SamplingConfig
+from seqloom.config import Config, choices, defaults, field_types, parts
+from seqloom.decoding.sampling import ANSWER, SamplingConfig
+from seqloom.serving.completions import USUAL_TOKENS
 
 if TYPE_CHECKING:
     from seqloom.serving.app import Route
@@ -58,31 +59,26 @@ def _object(properties: dict[str, Any], required: Iterable[str] = ()) -> dict[st
     return schema | ({"required": list(required)} if required else {})
 
 
-_sampling = fields_of(
-    SamplingConfig,
-    (
-        "max_tokens",
-        "min_tokens",
-        "allow_eos",
-        "temperature",
-        "top_k",
-        "top_p",
-        "repetition_penalty",
-        "seed",
-    ),
-)
-_writing = {
-    **_sampling,
-    "n": {"type": "integer", "minimum": 1, "default": 1, "description": "Number of texts."},
-    "stop": {**TEXTS, "description": "Stop before any of these texts."},
-    "stream": {**FLAG, "description": "Send events as the text is drawn."},
-    "stream_options": {"type": "object", "properties": {"include_usage": FLAG}},
-}
+def _writing(usual: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of what both requests for text take, with the defaults of one of them."""
+    sampling = fields_of(SamplingConfig, defaults(SamplingConfig))
+    for name, default in usual.items():
+        sampling[name] = {**sampling[name], "default": default}
+    return {
+        **sampling,
+        "n": {"type": "integer", "minimum": 1, "default": 1, "description": "Number of texts."},
+        "stop": {**TEXTS, "description": "Stop before any of these texts."},
+        "stream": {**FLAG, "description": "Send events as the text is drawn."},
+        "stream_options": {"type": "object", "properties": {"include_usage": FLAG}},
+    }
+
+
+_answer = _writing(ANSWER)
 SCHEMAS: dict[str, dict[str, Any]] = {
     "/v1/completions": _object(
         {
             "prompt": {"anyOf": [TEXT, {"type": "array", "items": {"anyOf": [TEXT, IDS, COUNT]}}]},
-            **_writing,
+            **_writing({"max_tokens": USUAL_TOKENS}),
             "echo": {**FLAG, "description": "Repeat the prompt, with logprobs also its own."},
             "logprobs": {**COUNT, "description": "Log-probabilities, with so many alternatives."},
         }
@@ -93,8 +89,8 @@ SCHEMAS: dict[str, dict[str, Any]] = {
                 "type": "array",
                 "items": {"type": "object", "properties": {"role": TEXT, "content": {}}},
             },
-            **_writing,
-            "max_completion_tokens": _sampling["max_tokens"],
+            **_answer,
+            "max_completion_tokens": _answer["max_tokens"],
             "logprobs": FLAG,
             "top_logprobs": COUNT,
         },

@@ -131,6 +131,7 @@ class Server(uvicorn.Server):
     def __init__(self, settings: uvicorn.Config, service: Service) -> None:
         super().__init__(settings)
         self.service = service
+        self.hurries = False  # what runs is ended as it is as soon as the server shuts down
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -166,6 +167,12 @@ class Server(uvicorn.Server):
         self.should_exit = self.force_exit = True
         for connection in list(self.server_state.connections):
             connection.transport.abort()  # a server whose connections are open does not close
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Take no more connections and wait for those that are open."""
+        if self.hurries:
+            self._end()
+        await super().shutdown(sockets)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen; what goes wrong beside requests is one line."""
@@ -279,11 +286,7 @@ class Serving:
 
     def close(self) -> None:
         """End: running texts are ended as they are."""
-        self._server.service.draining = True
-        self._server.should_exit = True
-        for served in self.catalogue:
-            if served.engine is not None:
-                served.engine.end_all()
+        self._server.service.draining = self._server.hurries = self._server.should_exit = True
         self._thread.join(10)
         self.catalogue.close()
         self._bound.close()

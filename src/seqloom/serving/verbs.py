@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import base64
 import time
-from functools import partial
 from typing import Any
+from urllib.parse import parse_qs
 
 import numpy as np
 
 from seqloom.errors import ConfigError, DataError
-from seqloom.serving.answering import Exchange, Handler
+from seqloom.serving.answering import Exchange, Handler, encode, encode_long
 from seqloom.serving.catalogue import Served
 from seqloom.serving.fields import Refused, whole
-from seqloom.tasks.task import Verb
+
+MOST_ANSWER = 64_000_000  # bytes of an answer to many inputs
 
 
 def verb(name: str) -> Handler:
@@ -28,21 +29,34 @@ def verb(name: str) -> Handler:
         inputs = _inputs(exchange)
         chosen = served.verbs[name]
         options = fields.config(chosen.options, chosen.names)
-        exchange.texts = [one for one in inputs if isinstance(one, str)]
-        results = await exchange.until(
-            service.in_thread(_answers, chosen, served.model, inputs, options)
+        watched = (served.task.watched(served.model, one) for one in inputs)
+        exchange.texts = [text for text in watched if text is not None]
+        labels, body = await exchange.until(
+            service.in_thread(_answer, served, name, inputs, options)
         )
-        exchange.labels = [one["label"] for one in results if "label" in one]
-        return {"model": served.name, "results": results}
+        exchange.labels = labels
+        return body
 
     return answer
 
 
-def _answers(chosen: Verb, model: Any, inputs: list[Any], options: Any) -> list[dict[str, Any]]:
+def _answer(served: Served, name: str, inputs: list[Any], options: Any) -> tuple[list[Any], bytes]:
+    """Return the labels of an answer, if it has any, and all of it as JSON."""
+    labels, results, size = [], [], 0
     try:
-        return list(chosen.answer(model, inputs, options))
+        for one in served.verbs[name].answer(served.model, inputs, options):
+            labels += [one["label"]] if "label" in one else []
+            results.append(encode(one))
+            size += len(results[-1])
+            if size > MOST_ANSWER:
+                raise Refused(
+                    f"the answer has more than {MOST_ANSWER:,} bytes; ask with fewer inputs at a time",
+                    field="inputs",
+                )
     except DataError as error:  # it is the inputs that it finds fault with
         raise Refused(" ".join(str(error).split()), field="inputs") from None
+    head = encode({"model": served.name, "results": []}).removesuffix(b"]}")
+    return labels, head + b", ".join(results) + b"]}"
 
 
 def _inputs(exchange: Exchange) -> list[Any]:
@@ -79,36 +93,42 @@ async def embed(exchange: Exchange) -> Any:
     form = fields.text("encoding_format", "float")
     if form not in ("float", "base64"):
         fields.refuse("encoding_format", "float or base64")
+    width = fields.integer("dimensions", None, 1, 10**9)
     exchange.texts = texts
     try:
-        vectors = await exchange.until(service.in_thread(served.model.transform, texts))
+        exchange.prompt_tokens, body = await exchange.until(
+            service.in_thread(_vectors, served, texts, form, width)
+        )
     except ConfigError as error:
         raise Refused(str(error), field="model") from None
-    vectors = np.ascontiguousarray(vectors, "<f4")
-    wanted = fields.integer("dimensions", vectors.shape[1], 1, 10**9)
-    if wanted != vectors.shape[1]:
+    return body
+
+
+def _vectors(
+    served: Served, texts: list[str], form: str | None, width: int | None
+) -> tuple[int, bytes]:
+    """Return the number of tokens of texts, of words where there is no tokenizer, and the answer as JSON."""
+    split = served.model.tokenizer.encode if _has_tokenizer(served) else str.split
+    n_tokens = sum(len(split(text)) for text in texts)
+    vectors = np.ascontiguousarray(served.model.transform(texts), "<f4")
+    if width not in (None, vectors.shape[1]):
         raise Refused(
             f"the vectors of {served.name} have {vectors.shape[1]} dimensions", field="dimensions"
         )
-    n_tokens = sum(len(text.split()) for text in texts)
-    if hasattr(served.model, "tokenizers") and "text" in served.model.tokenizers:
-        n_tokens = sum(len(served.model.tokenizer.encode(text)) for text in texts)
-    exchange.prompt_tokens = n_tokens
-    return {
-        "object": "list",
-        "model": served.name,
-        "data": [
-            {
-                "object": "embedding",
-                "index": at,
-                "embedding": base64.b64encode(row.tobytes()).decode()
-                if form == "base64"
-                else row.tolist(),
-            }
-            for at, row in enumerate(vectors)
-        ],
-        "usage": {"prompt_tokens": n_tokens, "total_tokens": n_tokens},
-    }
+    data = [
+        {
+            "object": "embedding",
+            "index": at,
+            "embedding": base64.b64encode(row.tobytes()).decode()
+            if form == "base64"
+            else row.tolist(),
+        }
+        for at, row in enumerate(vectors)
+    ]
+    usage = {"prompt_tokens": n_tokens, "total_tokens": n_tokens}
+    return n_tokens, encode_long(
+        {"object": "list", "model": served.name, "data": data, "usage": usage}
+    )
 
 
 # ---- tokens
@@ -135,14 +155,17 @@ async def tokenize(exchange: Exchange) -> Any:
         raise Refused("prompt is missing: the text", field="prompt")
     text = fields.text(name) or ""
     marks = {tokenizer.token(tokenizer.eos_id): tokenizer.eos_id, **tokenizer.marks}
-    if text in marks:
-        ids = [marks[text]]
-    else:
-        by_line = getattr(served.model, "unit", None) == "line"  # as a prompt is read
-        encode = partial(tokenizer.encode, text, newline_ends=by_line)
-        ids = (await exchange.until(exchange.service.in_thread(encode))).tolist()
+    by_line = getattr(served.model, "unit", None) == "line"  # as a prompt is read
     limit = None if served.engine is None else served.engine.prompts.limit
-    return {"tokens": ids, "count": len(ids), "max_model_len": limit}
+
+    def encoded() -> bytes:
+        known = marks.get(text)
+        ids = (
+            [known] if known is not None else tokenizer.encode(text, newline_ends=by_line).tolist()
+        )
+        return encode({"tokens": ids, "count": len(ids), "max_model_len": limit})
+
+    return await exchange.until(exchange.service.in_thread(encoded))
 
 
 async def detokenize(exchange: Exchange) -> Any:
@@ -165,8 +188,8 @@ async def detokenize(exchange: Exchange) -> Any:
 
 async def tokenizer_info(exchange: Exchange) -> Any:
     """Answer /tokenizer_info, as lm-eval asks for it."""
-    query = exchange.scope["query_string"].decode("latin-1")
-    name = next((part[6:] for part in query.split("&") if part.startswith("model=")), None)
+    query = parse_qs(exchange.scope["query_string"].decode("latin-1"))
+    name = query.get("model", [None])[0]
     served = exchange.service.catalogue.find(name, "has one tokenizer", _has_tokenizer)
     tokenizer = served.model.tokenizer
     template = getattr(served.model, "learnt", {}).get("chat_template")

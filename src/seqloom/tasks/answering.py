@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from seqloom.config import Config, option
-from seqloom.errors import ConfigError
+from seqloom.errors import ConfigError, quoted
 from seqloom.tasks.classification import PREDICT
-from seqloom.tasks.reading import rows_by, strict_option
-from seqloom.tasks.task import Outcome, Predicting, Task, shown
+from seqloom.tasks.reading import rows_by, strict_option, two_texts
+from seqloom.tasks.task import Outcome, Predicting, Task, Verb, shown
 
 if TYPE_CHECKING:
     from seqloom.contracts import Answerer
@@ -54,6 +54,22 @@ class Answering(Task):
     )
     reading, evaluation, predicting = QuestionsReading, AnswersEvaluation, AnsweringOptions
     commands: ClassVar = {"predict": PREDICT}
+
+    def verbs(self) -> dict[str, Verb]:
+        help = "The part of the context that answers each question, if any does."
+        return {"predict": self.prediction(help, "a question and its context, a list of two")}
+
+    def example(self, model: Any, value: Any, at: int) -> tuple[str, str]:
+        if (asked := self.watched(model, value)) is None:
+            raise ConfigError(
+                f"inputs[{at}] must be a question and its context, a list or {{question, context}}; "
+                f"got {quoted(value)}",
+                ["inputs"],
+            )
+        return asked[0], asked[1]
+
+    def watched(self, model: Any, value: Any) -> list[str] | None:
+        return two_texts(value, ("question", "context"))
 
     def read(self, paths: tuple[str, ...], reading: QuestionsReading) -> Questions:
         from seqloom.data.answering import read_questions
@@ -100,3 +116,14 @@ class Answering(Task):
     def nothing(self, model: Answerer, row: Row, options: AnsweringOptions) -> Outcome:
         unknown = dict.fromkeys(("answer", "start", "end", "score", "no_answer"))
         return Outcome("\t", {**unknown, "question": (row.example or ("",))[0]})
+
+    def examples(self, data: Questions) -> list[tuple[str, str]]:
+        return data.pairs
+
+    def observe(self, model: Answerer, texts: list[Any]) -> tuple[dict[str, Any], list[Any] | None]:
+        answers = model.predict(texts)
+        labels = [["an answer" if answer.text else "no answer"] for answer in answers]
+        return super().observe(model, texts)[0], labels
+
+    def use(self, model: Answerer) -> Callable[[Any], Any]:
+        return lambda some: model.predict(some if isinstance(some, list) else [some])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from seqloom import progress
 from seqloom.config import MOST_SEED, Config, OnlyWith, option
 from seqloom.errors import ConfigError, quoted
-from seqloom.tasks.reading import rows_by, strict_option
+from seqloom.tasks.reading import rows_by, strict_option, two_texts
 from seqloom.tasks.task import (
     Command,
     EvaluationOptions,
@@ -185,14 +185,12 @@ class Classification(Task):
 
     def example(self, model: Any, value: Any, at: int) -> Any:
         if model.reads_pairs:
-            if isinstance(value, dict):
-                value = [value.get(name) for name in PAIR]
-            if not (isinstance(value, list) and len(value) == 2 and all(map(_is_text, value))):
+            if (pair := self.watched(model, value)) is None:
                 raise ConfigError(
                     f"inputs[{at}] must be two texts, a list or {{text, pair}}; got {quoted(value)}",
                     ["inputs"],
                 )
-            return tuple(value)
+            return tuple(pair)
         if model.reads_numbers and isinstance(value, list):
             return " ".join(map(repr, value))  # as a line of a file has it, checked there
         return super().example(model, value, at)
@@ -277,6 +275,9 @@ class Classification(Task):
             return super().examples(data)
         return data.examples
 
+    def watched(self, model: Any, value: Any) -> Any:
+        return two_texts(value, PAIR) if model.reads_pairs else super().watched(model, value)
+
     def observe(self, model: Classifier, texts: list[Any]) -> tuple[dict[str, Any], list[Any]]:
         import numpy as np
 
@@ -319,10 +320,6 @@ def _check_explains(model: Any, options: Classifying) -> None:
         raise ConfigError(
             f"explain: {model.name} models cannot tell why they chose a class", ["explain"]
         )
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
 
 
 def _with_columns(model: Classifier, options: Classifying) -> Classifying:

@@ -135,3 +135,15 @@ def read_held_out_text(path: str, reading: TextReading) -> Any:
     from seqloom.data.tables import table_kind
 
     return read_text((path,), reading if table_kind(path) else replace(reading, column=None))
+
+
+def two_texts(value: Any, names: tuple[str, str]) -> list[str] | None:
+    """Return the two texts that an input of a request is, a list or an object with these names; None
+    if it is something else.
+
+    >>> two_texts({"text": "a", "pair": "b"}, ("text", "pair")), two_texts(["a", 1], ("text", "pair"))
+    (['a', 'b'], None)
+    """
+    some: Any = [value.get(name) for name in names] if isinstance(value, dict) else value
+    good = isinstance(some, list) and len(some) == 2 and all(isinstance(one, str) for one in some)
+    return some if good else None

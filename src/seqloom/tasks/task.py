@@ -268,6 +268,12 @@ class Task(ABC):
         """Return what a model reads of its data, one by one, as requests hold it."""
         raise ConfigError(f"drift compares texts; {self.phrase} reads something else")
 
+    def watched(self, model: Any, value: Any) -> Any:
+        """Return the text, or the list of two texts, that a request gives the model; None if it is none
+        that this model reads.
+        """
+        return value if isinstance(value, str) else None
+
     def observe(self, model: Any, texts: list[Any]) -> tuple[dict[str, Any], list[Any] | None]:
         """Return measures of texts by name, (n, 2), part and whole, and what it labels each with."""
         from seqloom.tasks.watching import unknown_words

@@ -13,7 +13,7 @@ from seqloom.describing import renamed
 
 if TYPE_CHECKING:
     from seqloom.contracts import Forecaster
-    from seqloom.contracts.forecasts import Anomalies, Forecast
+    from seqloom.contracts.forecasts import Anomalies, Forecast, Unusual
     from seqloom.data.forecasting import Series
 
 MAX_CHARTS = 8  # charts of one sheet
@@ -51,6 +51,7 @@ def forecast_sheet(model: Forecaster, series: Series, forecast: Forecast) -> She
         f"{model.label()}: forecast",
         lambda page: _forecasts(forecast, series.like(model.columns, forecast.known_columns)),
         forecast.to_dict(),
+        _left_out(len(forecast.tracks) * len(forecast.columns), "the first"),
     )
 
 
@@ -81,21 +82,41 @@ def _forecasts(forecast: Forecast, series: Series) -> dict[str, Any]:
 def anomalies(found: Anomalies, name: str = "model") -> Sheet:
     """Draw each series with its unusual steps marked, as `Forecaster.anomalies` found them."""
 
+    marks: dict[tuple[str, str], list[Unusual]] = {
+        (key, column): [] for key in found.scores for column in found.columns
+    }
+    for one in found.found:
+        marks[one.key, one.column].append(one)
+    # where not all can be drawn, those with most marks, in their order
+    most = sorted(marks, key=lambda place: -len(marks[place]))[:MAX_CHARTS]
+
     def draw(page: bool) -> dict[str, Any]:
         charts: dict[str, Any] = {}
-        for key, (times, _) in found.scores.items():
-            for c, column in enumerate(found.columns):
-                marks = [one for one in found.found if (one.key, one.column) == (key, column)]
-                if len(charts) < MAX_CHARTS:
-                    charts[_heading(key, column)] = marks_chart(
-                        Line(times.tolist(), found.values[key][:, c].tolist()),
-                        Line([one.time for one in marks], [one.value for one in marks]),
-                        rows=found.clock.rows,
-                        title=column,
-                    )
+        for key, column in (place for place in marks if place in most):
+            its, c = marks[key, column], found.columns.index(column)
+            charts[_heading(key, column)] = marks_chart(
+                Line(found.scores[key][0].tolist(), found.values[key][:, c].tolist()),
+                Line([one.time for one in its], [one.value for one in its]),
+                rows=found.clock.rows,
+                title=column,
+            )
         return _lower(charts)
 
-    return Sheet(f"{name}: {len(found):,} steps that are not as expected", draw, found.to_dict())
+    return Sheet(
+        f"{name}: {len(found):,} steps that are not as expected",
+        draw,
+        found.to_dict(),
+        _left_out(len(marks), "those with most marks"),
+    )
+
+
+def _left_out(columns: int, chosen: str) -> list[str]:
+    """Say that not all columns of all series are drawn, where it is so."""
+    return (
+        [f"{MAX_CHARTS} of {columns:,} columns are drawn, {chosen}."]
+        if columns > MAX_CHARTS
+        else []
+    )
 
 
 def _lower(charts: dict[str, Any]) -> dict[str, Any]:

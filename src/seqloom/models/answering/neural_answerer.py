@@ -97,7 +97,7 @@ class NeuralAnswerer(SequenceModel, Answerer):
         else:
             seed = (options.train or TrainConfig()).seed
             start = begin_with_texts(self, data.texts, seed)
-            self._inputs()  # which refuses a tokenizer that loses the places of its tokens
+            self.window_inputs()  # which refuses a tokenizer that loses the places of its tokens
             self.tokenizer.locate("")
             return None, start
         if c.frozen:
@@ -198,13 +198,14 @@ class NeuralAnswerer(SequenceModel, Answerer):
 
     # ---- answering
 
-    def _inputs(self) -> WindowInputs:
+    def window_inputs(self) -> WindowInputs:
+        """Return what turns questions and contexts into windows."""
         return WindowInputs(
             self.config, self.tokenizer, self.published, self.learnt.get("characters")
         )
 
     def _encode(self, pairs: list[tuple[str, str]]) -> Windows:
-        return self._inputs().encode(pairs)
+        return self.window_inputs().encode(pairs)
 
     def steps_of(self, example: Any) -> tuple[Encoded, list[str]]:
         encoded = self._encode([example]).encoded

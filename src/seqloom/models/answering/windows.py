@@ -127,6 +127,11 @@ class WindowInputs:
         )
         self._located: dict[str, Located] = {}
 
+    @property
+    def longest_question(self) -> int:
+        """Return the number of tokens of a question that are read."""
+        return (self.longest - self.around) // 3
+
     def encode(self, pairs: Sequence[tuple[str, str]]) -> Windows:
         """Return all windows of all contexts, each with its question."""
         rows: list[_Row] = []
@@ -155,12 +160,11 @@ class WindowInputs:
 
     def _windows(self, question: str, context: str) -> list[_Row]:
         asked, found = self._locate(question), self._locate(context)
-        most = (self.longest - self.around) // 3
-        asked = Located(*(part[:most] for part in asked))
+        asked = Located(*(part[: self.longest_question] for part in asked))
         room = self.longest - self.around - len(asked.ids)
         step = max(room - (room // 3 if self.overlap is None else self.overlap), 1)
         n = len(found.ids)
-        begins = range(0, max(n - room, 0) + step, step) if n > room else range(1)
+        begins = range(0, max(n - room, 0) + step, step)
         shared = self._shared(question, asked, context, found)
         visible = np.array(
             [bool(context[a:b].strip()) for a, b in zip(found.starts, found.stops)], bool
