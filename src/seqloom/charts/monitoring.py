@@ -5,6 +5,7 @@ and how far back gradients reach.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from seqloom.charts import theme
@@ -102,7 +103,10 @@ def _heat(alt: Any, layers: Mapping[str, Points], by: str, domain: list[float]) 
             x=across(alt, by, "from"),
             x2="to:Q",
             y=alt.Y(
-                "name:N", title=None, sort=list(layers), axis=alt.Axis(labelLimit=220, ticks=False)
+                "name:N",
+                title=None,
+                sort=list(layers),
+                axis=alt.Axis(labelLimit=220, labelPadding=6, ticks=False),
             ),
             color=alt.Color(
                 "norm:Q",
@@ -127,7 +131,7 @@ def _heat(alt: Any, layers: Mapping[str, Points], by: str, domain: list[float]) 
 
 def _closed_gaps(rows: list[dict[str, Any]], width: float) -> list[dict[str, Any]]:
     """Widen each cell to where the next of its layer begins, since few reports leave columns empty."""
-    for row, after in zip(rows, rows[1:]):
+    for row, after in pairwise(rows):
         if row["name"] == after["name"]:
             row["to"] = after["from"]
     return rows
@@ -158,7 +162,7 @@ def gates(bars: Sequence[Bar]) -> Any:
                 "gate:N",
                 title=None,
                 sort=[bar.name for bar in bars],
-                axis=alt.Axis(labelLimit=300, ticks=False),
+                axis=alt.Axis(labelLimit=300, labelPadding=6, ticks=False),
             ),
             color=alt.Color(
                 "part:N",

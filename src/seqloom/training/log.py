@@ -81,7 +81,7 @@ class Log:
         }
 
     def add(self, loss: float, count: float, norm: float = 0.0, clipped: bool = False) -> None:
-        """Add one update: its loss, its number of targets, its gradient norm, and whether that was clipped."""
+        """Add one update: its loss, its targets, its gradient norm, and whether that was clipped."""
         self.loss_sum, self.updates = self.loss_sum + loss, self.updates + 1
         self.count, self.new = self.count + count, self.new + count
         self.clipped, self.largest_norm = self.clipped + clipped, max(self.largest_norm, norm)

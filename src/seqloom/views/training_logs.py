@@ -181,9 +181,7 @@ def _arranged(charts: Charts) -> Any:
         for heading, chart in charts.items()
         if heading not in together
     ]
-    return alt.vconcat(panels(together), *others, spacing=24).resolve_scale(
-        color="independent", strokeWidth="independent"
-    )
+    return alt.vconcat(panels(together), *others, spacing=24).resolve_scale(color="independent")
 
 
 def _missing(log: RunLog) -> str:
@@ -263,7 +261,7 @@ def _inner_lines(log: RunLog, named: bool) -> list[str]:
             rows.append([name, *(f"{v:.3g}" for v in (values[0], middle, values[-1]))])
         lines += ["", *_aligned(rows)]
     if bars := log.gates():
-        rows = [["gates at the end" + of, "closed", "open"]]
+        rows = [["gates at the end" + of, "closed or at an end", "open"]]
         rows += [[bar.name, f"{bar.low:.0%}", f"{bar.high:.0%}"] for bar in bars.values()]
         lines += ["", *_aligned(rows)]
     for stack, points in log.reach().items():
