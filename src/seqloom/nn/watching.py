@@ -73,7 +73,7 @@ def watch(network: nn.Module, kept: dict[str, Tensor]) -> dict[str, float]:
         assert isinstance(stack, RecurrentStack)
         trace = Trace("*gates.*", "*.h")
         with torch.enable_grad():
-            x = rows.detach().clone().float().requires_grad_(True)
+            x = rows.detach().clone().to(next(stack.parameters())).requires_grad_(True)
             outputs, _ = stack(x, trace=trace)
             if not stack.bidirectional:
                 found |= _reach(name, x, outputs)
