@@ -34,7 +34,7 @@ def shares_over(series: Mapping[str, Points], *, by: str, title: str) -> Any:
     colours = theme.group_colours(list(series))
     return _lines(
         series,
-        MAX_POINTS,
+        COLUMNS * len(series),  # of single steps a share would be all or nothing
         x=across(alt, by),
         y=alt.Y(
             "value:Q",

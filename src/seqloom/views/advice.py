@@ -168,7 +168,8 @@ def _without_log(run: Any) -> Advice | None:
     return Advice(
         label,
         remarks=[
-            f"There is no log of steps: a {name} model is counted, or was trained elsewhere. To choose among "
+            f"There is no log of steps: this {name} model was counted, or converted, or saved from Python, "
+            "which keeps the log in the fitted model (seqloom.advise(model)). To choose among "
             "its options, measure: seqloom ab DATA --a OPTION=VALUE --b OPTION=VALUE; among models: "
             "seqloom compare DATA -o report, then seqloom advise report."
         ],

@@ -168,10 +168,23 @@ def read_run(run: Any) -> RunLog:
         raise ModelError(
             f"{name}: no such directory; give a network's saved model, or its OUT.run while it trains"
         )
-    lines = [line for line in read_log(name) if line.keys() & {"loss", "valid", "diverged"}]
+    lines = [line for line in read_log(name) if _is_sound(line)]
     if not lines:
         raise ModelError(f"{name}: nothing has been logged yet; wait for the first steps")
     return RunLog(name, lines, **(_of_saved(path) or _of_running(path)))
+
+
+TEXTS = ("criterion", "unit", "diverged")  # of a line; all else are numbers
+
+
+def _is_sound(line: dict[str, Any]) -> bool:
+    """Tell whether a line has a result, and nothing that a log does not hold; a file may be damaged."""
+    return bool(line.keys() & {"loss", "valid", "diverged"}) and all(
+        isinstance(value, str)
+        if key in TEXTS
+        else isinstance(value, float) or (isinstance(value, int) and abs(value) < 1 << 62)
+        for key, value in line.items()
+    )
 
 
 def _of_saved(path: Path) -> dict[str, Any] | None:
@@ -218,7 +231,7 @@ def _of_model(model: Any) -> RunLog:
             f"a run is a directory or a fitted model; got {type(model).__name__}, which is neither"
         )
     model.check_fitted()
-    lines = [line for line in model.log if line.keys() & {"loss", "valid"} and "step" in line]
+    lines = [line for line in model.log if "step" in line and _is_sound(line)]
     if not lines:
         raise ModelError(
             f"{model.label()} has no training log; it was counted, or trained before there was one"

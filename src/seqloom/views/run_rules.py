@@ -23,8 +23,9 @@ UNREAD = 0.1  # of the data
 GAP = 0.3  # of the training loss
 SLOW = 0.03  # of the first loss
 OFTEN = 0.25  # of the steps
-SPIKE = 30  # times the usual gradient
-JUMP, JUMPS = 0.2, 0.03  # of the first loss, in such a share of the reports
+SPIKE, EXPLODED = 30, 10  # times the usual gradient
+NEARBY = 10  # reports on either side, of which a gradient is compared with the median
+JUMP, JUMPS = 0.3, 0.05  # of the first loss, in such a share of the reports
 VANISHED = 0.01  # of the gradient one step back, or in the highest layer
 ALIVE = 0.25  # of it, where back-propagation ends
 GROWN = 10
@@ -58,6 +59,11 @@ def _after_best(log: RunLog) -> tuple[int, float, list[tuple[int, float]]] | Non
         return None
     step, best = min(costs, key=lambda pair: pair[1])
     return step, best, [pair for pair in costs if pair[0] > step]
+
+
+def _noise(costs: list[tuple[int, float]]) -> float:
+    """Return what may be chance: twice the usual change from one evaluation to the next."""
+    return 2 * median([abs(b - a) for (_, a), (_, b) in pairwise(costs)] or [0.0])
 
 
 def _passes(log: RunLog, step: int) -> float | None:
@@ -100,7 +106,7 @@ def diverged(log: RunLog) -> Finding | None:
     largest = max((r.get("largest_norm", r.get("norm", 0.0)) for r in log.reports), default=0.0)
     figures = {"step": line["step"], "lr": lr, "largest_norm": largest}
     says = f"training broke off at step {line['step']:,}: {line['diverged']} (lr {lr:.3g})"
-    if log.train.get("clip") == "none":
+    if log.train.get("clip") == "none" and largest > EXPLODED * _usual_norm(log) > 0:
         return to_try(says, figures, "clip gradients: {}", clip="norm")
     return to_try(says, figures, "a tenth of the learning rate: {}", lr=short(lr / 10))
 
@@ -112,7 +118,11 @@ def overfitted(log: RunLog) -> Finding | None:
     step, best, later = found
     last = median(cost for _, cost in later[-MIN_EVALUATIONS:])
     before = [loss for at, loss in losses if at <= step]
-    if not before or last - best < RISE * abs(best) or losses[-1][1] >= before[-1]:
+    if (
+        not before
+        or last - best < max(RISE * abs(best), _noise(later))
+        or losses[-1][1] >= before[-1]
+    ):
         return None
     passes = _passes(log, step)
     figures = {
@@ -250,15 +260,24 @@ def clipped(log: RunLog) -> Finding | None:
 
 
 def spikes(log: RunLog) -> Finding | None:
-    usual = _usual_norm(log)
-    norms = [(line["largest_norm"], line["step"]) for line in log.reports if "largest_norm" in line]
-    if not norms or usual <= 0 or max(norms)[0] < SPIKE * usual:
+    lines = [line for line in log.reports if "largest_norm" in line]
+    norms = [line["norm"] for line in lines]
+    times = []
+    for number, line in enumerate(lines):
+        # what is usual at that time: gradients become smaller where everything is learnt
+        usual = median(norms[max(number - NEARBY, 0) : number + NEARBY + 1])
+        if usual > 0:
+            times.append((line["largest_norm"] / usual, usual, line))
+    if not times or max(times, key=lambda each: each[0])[0] < SPIKE:
         return None
-    largest, step = max(norms)
-    figures = {"largest_norm": largest, "usual_norm": usual, "step": step, "times": largest / usual}
+    share, usual, line = max(times, key=lambda each: each[0])
+    largest, step = line["largest_norm"], line["step"]
+    if largest < max(norms[: max(len(norms) // 10, 1)]):
+        return None  # nothing beside what it began with
+    figures = {"largest_norm": largest, "usual_norm": usual, "step": step, "times": share}
     says = (
-        f"the gradient reached {short(largest)} up to step {step:,}, {short(largest / usual)} times the "
-        f"usual {short(usual)}"
+        f"the gradient reached {short(largest)} up to step {step:,}, {short(share)} times what was usual "
+        f"there, {short(usual)}"
     )
     if log.train.get("clip") == "none":
         return to_try(says, figures, "clip it: {}", clip="norm", clip_at=short(3 * usual))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -43,10 +44,18 @@ def _read_all(runs: Any, by: str) -> list[RunLog]:
     if by not in KEYS:
         raise ConfigError(f"by must be one of {', '.join(KEYS)}; got {by!r}{suggest(by, KEYS)}")
     several = runs if isinstance(runs, (list, tuple)) else [runs]
-    logs = [read_run(run) for run in dict.fromkeys(several)]
+    logs: dict[str, RunLog] = {}
+    for each in several:
+        log = read_run(each)
+        if not isinstance(
+            each, (str, Path)
+        ):  # models may be called alike, directories are the same
+            same = sum(name.partition(" (")[0] == log.name for name in logs)
+            log = replace(log, name=f"{log.name} ({same + 1})") if same else log
+        logs[log.name] = log
     if not logs:
         raise ConfigError("no run given; nothing to draw")
-    return logs
+    return list(logs.values())
 
 
 def _drawn(logs: list[RunLog], by: str) -> tuple[list[Curves], str, str]:
