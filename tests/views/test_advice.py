@@ -124,7 +124,7 @@ CASES = {
     ),
     "spikes": (
         log_of(largest=lambda step: 60.0 if step == 200 else 1.0),
-        "reached 60 up to step 200, 120 times what was usual there, 0.5",
+        "reached 60 up to step 200, 120 times what was usual until then, 0.5",
         {"warmup": 0.1},
         log_of(largest=lambda step: 5.0 if step == 200 else 1.0),
     ),

@@ -24,7 +24,7 @@ GAP = 0.3  # of the training loss
 SLOW = 0.03  # of the first loss
 OFTEN = 0.25  # of the steps
 SPIKE, EXPLODED = 30, 10  # times the usual gradient
-NEARBY = 10  # reports on either side, of which a gradient is compared with the median
+BEFORE = 20  # reports: a gradient is compared with their median
 JUMP, JUMPS = 0.3, 0.05  # of the first loss, in such a share of the reports
 VANISHED = 0.01  # of the gradient one step back, or in the highest layer
 ALIVE = 0.25  # of it, where back-propagation ends
@@ -264,8 +264,9 @@ def spikes(log: RunLog) -> Finding | None:
     norms = [line["norm"] for line in lines]
     times = []
     for number, line in enumerate(lines):
-        # what is usual at that time: gradients become smaller where everything is learnt
-        usual = median(norms[max(number - NEARBY, 0) : number + NEARBY + 1])
+        # what was usual until then: gradients become smaller where everything is learnt
+        before = norms[max(number - BEFORE, 0) : number]
+        usual = median(before) if len(before) >= MIN_EVALUATIONS else 0.0
         if usual > 0:
             times.append((line["largest_norm"] / usual, usual, line))
     if not times or max(times, key=lambda each: each[0])[0] < SPIKE:
@@ -277,7 +278,7 @@ def spikes(log: RunLog) -> Finding | None:
     figures = {"largest_norm": largest, "usual_norm": usual, "step": step, "times": share}
     says = (
         f"the gradient reached {short(largest)} up to step {step:,}, {short(share)} times what was usual "
-        f"there, {short(usual)}"
+        f"until then, {short(usual)}"
     )
     if log.train.get("clip") == "none":
         return to_try(says, figures, "clip it: {}", clip="norm", clip_at=short(3 * usual))
