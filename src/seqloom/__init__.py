@@ -106,6 +106,7 @@ if TYPE_CHECKING:
     from seqloom.text.phrases import Phrases as Phrases
     from seqloom.text.tokenizer import Tokenizer as Tokenizer
     from seqloom.training.config import TrainConfig as TrainConfig
+    from seqloom.views.advice import advise as advise
 
 _MODULES = {
     "comparison.ab": "ab",
@@ -132,6 +133,7 @@ _MODULES = {
     "text.phrases": "Phrases",
     "text.tokenizer": "Tokenizer",
     "training.config": "TrainConfig",
+    "views.advice": "advise",
 }
 
 

@@ -247,6 +247,14 @@ def locked(path: Path, refusal: Callable[[str], str]) -> Iterator[None]:
         os.close(handle)
 
 
+def holder(path: Path) -> int | None:
+    """Return the process that holds a lock file, as the file says, if it is still there."""
+    with suppress(OSError, ValueError):
+        pid = int(path.read_text(encoding="ascii"))
+        return pid if pid == os.getpid() or _alive(pid) else None
+    return None
+
+
 def _take(path: Path, refusal: Callable[[str], str]) -> int:
     while True:
         try:

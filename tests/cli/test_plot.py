@@ -226,12 +226,11 @@ def logged(place):
 
     found = {}
     for line in read_log(place):
-        for name in ("loss", "valid", "bits_per_byte", "lr", "norm", "tokens_per_s"):
-            if name in line:
-                tag = "valid_bits_per_byte" if name == "bits_per_byte" and "valid" in line else name
-                found.setdefault(tag, []).append(
-                    (line["step"], float(np.float32(line[name])))
-                )  # as events are
+        for name in line.keys() - {"step", "tokens", "seconds"}:
+            tag = f"valid_{name}" if name != "valid" and "valid" in line else name
+            found.setdefault(tag, []).append(
+                (line["step"], float(np.float32(line[name])))
+            )  # as events are
     return found
 
 

@@ -77,6 +77,7 @@ BASES = {  # arguments of a run that works
     ),
     "ab": ("text", "--model", "ngram", "--b", "order=2", "--folds", "2"),
     "plot": ("lstm", "-o", "picture.svg"),
+    "advise": ("lstm",),
     "evaluate": ("ngram", "text"),
     "predict": ("naive-bayes", "text"),
     "score": ("ngram", "text"),

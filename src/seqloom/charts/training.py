@@ -53,7 +53,7 @@ def losses(runs: Sequence[Curves], *, by: str, unit: str) -> Any:
     kinds = [kind for kind in WEIGHTS if any(row["kind"] == kind for row in rows)]
     y = _logarithmic(alt, "loss", [row["loss"] for row in rows], unit, HEIGHT)
     base = alt.Chart(alt.InlineData(values=rows)).encode(
-        x=_across(alt, by), y=y, color=_colour(alt, runs, by)
+        x=across(alt, by), y=y, color=_colour(alt, runs, by)
     )
     legend = len(kinds) > 1 and alt.Legend(
         title=None,
@@ -159,7 +159,7 @@ def _small(
     return (
         alt.Chart(alt.InlineData(values=rows))
         .mark_line(strokeWidth=1.2, point=bool(alone))
-        .encode(x=_across(alt, by), y=y, color=_colour(alt, runs, by), tooltip=tips)
+        .encode(x=across(alt, by), y=y, color=_colour(alt, runs, by), tooltip=tips)
         .properties(height=SMALL_PANEL_HEIGHT)
     )
 
@@ -174,9 +174,10 @@ def _logarithmic(alt: Any, field: str, values: Sequence[float], title: str, heig
     )
 
 
-def _across(alt: Any, by: str) -> Any:
+def across(alt: Any, by: str, field: str = "at") -> Any:
+    """Return the horizontal axis of steps, tokens or seconds."""
     return alt.X(
-        "at:Q",
+        f"{field}:Q",
         title=AXES[by],
         scale=alt.Scale(zero=True, nice=False),
         axis=alt.Axis(

@@ -28,6 +28,7 @@ FIRST = {
     "ab": "Two models, or one with and without a step, paired.",
     "plot": "Draw how training went, or a map of word vectors.",
     "inspect": "Look into a model: what it does step by step.",
+    "advise": "What a run or a comparison shows, and one thing to try.",
 }
 LAST = {
     "phrases": "Join words that belong together: new_york.",

@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib.util
 import shutil
 import time
+from collections.abc import Mapping
 from typing import Any, Self
 
 from seqloom import progress
@@ -43,6 +44,7 @@ class Log:
             )
         self.run, self.task, self.tensorboard = run, task, config.tensorboard and is_first()
         self.count, self.earlier, self.loss_sum, self.updates = 0.0, 0.0, 0.0, 0
+        self.clipped, self.largest_norm = 0, 0.0  # since the last report
         # time of the last report, and targets since
         self.since, self.new = time.perf_counter(), 0.0
         self.started = self.since
@@ -52,6 +54,7 @@ class Log:
         """Start, or continue after so many steps with the result of `state` at that time."""
         self.count, self.earlier = state.get("count", 0), state.get("seconds", 0.0)
         self.loss_sum, self.updates = state.get("loss_sum", 0.0), state.get("updates", 0)
+        self.clipped, self.largest_norm = state.get("clipped", 0), state.get("largest_norm", 0.0)
         self.started = self.since = time.perf_counter()
         if self.run is not None:
             self.run.keep_log(step)
@@ -73,15 +76,23 @@ class Log:
             "seconds": self._seconds(),
             "loss_sum": self.loss_sum,
             "updates": self.updates,
+            "clipped": self.clipped,
+            "largest_norm": self.largest_norm,
         }
 
-    def add(self, loss: float, count: float) -> None:
-        """Add one update: its loss, and its number of targets."""
+    def add(self, loss: float, count: float, norm: float = 0.0, clipped: bool = False) -> None:
+        """Add one update: its loss, its targets, its gradient norm, and whether that was clipped."""
         self.loss_sum, self.updates = self.loss_sum + loss, self.updates + 1
         self.count, self.new = self.count + count, self.new + count
+        self.clipped, self.largest_norm = self.clipped + clipped, max(self.largest_norm, norm)
 
-    def report(self, step: int, rate: float, norm: float) -> dict[str, Any]:
-        """Write the mean of the updates since the last report, and return the line."""
+    def report(
+        self, step: int, rate: float, norm: float, epochs: float, layers: Mapping[str, float]
+    ) -> dict[str, Any]:
+        """Write the mean of the updates since the last report, and return the line.
+
+        `layers`: the gradient norm of each in the last update.
+        """
         now = time.perf_counter()
         loss = self.loss_sum / max(self.updates, 1)
         values = {
@@ -89,23 +100,37 @@ class Log:
             "loss": round(loss, 5),
             "lr": rate,
             "norm": round(norm, 4),
+            "largest_norm": round(self.largest_norm, 4),
+            "clipped": round(self.clipped / max(self.updates, 1), 4),
+            "epochs": round(epochs, 4),
             f"{self.task.counted}_per_s": round(self.new / max(now - self.since, 1e-9)),
         } | self._progress()
         values |= self._readings(loss, held_out=False) | (
             {} if self.task.unit == "nats" else {"unit": self.task.unit}
         )
+        values |= {f"norm.{layer}": float(f"{value:.4g}") for layer, value in layers.items()}
         self.loss_sum, self.updates, self.new, self.since = 0.0, 0, 0.0, now
+        self.clipped, self.largest_norm = 0, 0.0
         self._write(values)
         return values
 
-    def evaluated(self, step: int, valid: float | None, spent: float) -> None:
-        """Write the criterion on held-out data; the seconds `spent` on it are no training time."""
+    def evaluated(
+        self, step: int, valid: float | None, spent: float, watched: Mapping[str, float]
+    ) -> None:
+        """Write the criterion on held-out data, and what was `watched` on it; the seconds `spent` on it are
+        no training time.
+        """
         self.since += spent
         if valid is not None:
             criterion = self.task.criterion.name
             named = {} if criterion == self.task.unit else {"criterion": criterion}
             values = {"step": step, "valid": round(valid, 6), **named}
-            self._write(values | self._progress() | self._readings(valid, held_out=True))
+            readings = self._readings(valid, held_out=True)
+            self._write(values | self._progress() | readings | dict(watched))
+
+    def diverged(self, step: int, reason: str, rate: float) -> None:
+        """Write why a step could not be made."""
+        self._write({"step": step, "diverged": reason, "lr": rate})
 
     def shown(self, value: float, held_out: bool = False) -> str:
         """Format a loss, or the criterion on held-out data, for people: in the first of its other units

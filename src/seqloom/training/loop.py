@@ -24,6 +24,7 @@ from torch import nn
 from seqloom import progress
 from seqloom.arrays import digest
 from seqloom.errors import TrainingError
+from seqloom.nn.watching import keeping_inputs, watch
 from seqloom.training import checkpoint
 from seqloom.training import checkpoint as files
 from seqloom.training.checkpoint import Interrupts
@@ -44,6 +45,7 @@ from seqloom.training.update import (
 )
 
 REPORTS = 200  # about as many reports in the log
+WATCHES = 4  # about as many looks at gates and at the reach of gradients
 CHECKPOINT_SECONDS = 60.0
 
 
@@ -156,8 +158,7 @@ class _Loop:
         if self.run is not None:
             self._checkpoint()
         self._take_best()
-        cursor = self.updater.cursor
-        epochs = cursor[0] + self.task.batches.share(cursor)
+        epochs = self._epochs()
         facts = {
             "steps": self.step if self.pace is not None else self.length.steps,
             "epochs": round(epochs, 3),
@@ -169,20 +170,28 @@ class _Loop:
             self._say_length(self.pace, epochs, facts["repeated_by"])
         return Report(self.step, self.network, self.best, self.best_step or None, facts)
 
+    def _epochs(self) -> float:
+        cursor = self.updater.cursor
+        return cursor[0] + self.task.batches.share(cursor)
+
     def _train(self, bar: progress.Bar, interrupts: Interrupts) -> None:
         report_every, saved = max(self.planned_steps // REPORTS, 1), time.monotonic()
         shown = 0
         while not self._ended() and not self._out_of_patience():
             shown = self._show(bar, shown)
             rate = self.schedule.rate(self.step)
+            clipped_before = self.updater.clipper.clipped
             update = self._update(rate)
             self.step += 1
-            self.log.add(update.loss, update.targets)
+            clipped = self.updater.clipper.clipped > clipped_before
+            self.log.add(update.loss, update.targets, update.norm, clipped)
             if self.pace is not None:
                 self.pace.stepped(self.step, self._elapsed())
             ended = self._ended()
             if self.step % report_every == 0 or ended:
-                self._report(bar, self.log.report(self.step, rate, update.norm))
+                layers = self.updater.clipper.by_layer()
+                line = self.log.report(self.step, rate, update.norm, self._epochs(), layers)
+                self._report(bar, line)
             if self.step % self.length.evaluate_every == 0 or ended:
                 self._evaluate()
                 if self.pace is not None:
@@ -246,6 +255,7 @@ class _Loop:
         try:
             update = self.updater.update(self.step, self.planned_steps, rate)
         except Diverged as error:
+            self.log.diverged(self.step + 1, str(error), rate)
             checkpoint_note = (
                 ""
                 if self.run is None or not self.run.has_checkpoint()
@@ -272,9 +282,11 @@ class _Loop:
         averaged = self.average.weights()
         self.network.load_state_dict(averaged)
         self.network.eval()
-        valid = self.task.evaluate(self.network)
+        with keeping_inputs(self.network) if self._watches() else nullcontext({}) as inputs:
+            valid = self.task.evaluate(self.network)
+        watched = watch(self.network, inputs)
         self.network.train()
-        self.log.evaluated(self.step, valid, time.perf_counter() - start)
+        self.log.evaluated(self.step, valid, time.perf_counter() - start, watched)
         if valid is not None:
             cost = self.task.criterion.cost
             self.schedule.evaluated(cost(valid))
@@ -288,6 +300,12 @@ class _Loop:
                     arrays = {name: w.cpu().numpy() for name, w in self.best_weights.items()}
                     self.run.save(arrays, {"step": self.step, "valid": valid}, files.BEST)
         self.network.load_state_dict(weights)
+
+    def _watches(self) -> bool:
+        """Return whether this evaluation also looks at the recurrent layers: few do, and the last."""
+        before = self.step - self.length.evaluate_every
+        few = [step * WATCHES // self.planned_steps for step in (before, self.step)]
+        return few[1] > few[0] or self._ended()
 
     def _out_of_patience(self) -> bool:
         return self.config.patience is not None and self.waited >= self.config.patience

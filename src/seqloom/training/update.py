@@ -77,12 +77,14 @@ class Clipper:
         self.steps = self.clipped = 0
         self.mean_norm = 0.0  # running mean of the norm
         self.largest: Counter[str] = Counter()  # parameters with the largest gradient when clipped
+        self.last: tuple[list[str], Sequence[torch.Tensor]] = ([], ())  # names and norms
 
     def __call__(self, named: Iterable[tuple[str, torch.nn.Parameter]]) -> float:
         """Clip gradients in place, unless their norm is not finite; return the norm before."""
         grads = {name: p.grad for name, p in named if p.grad is not None}
         norms = torch._foreach_norm(list(grads.values()))
         norm = float(torch.linalg.vector_norm(torch.stack(norms)))
+        self.last = list(grads), norms
         self.steps += 1
         if self.kind == "none" or norm != norm or norm == float("inf"):
             return norm
@@ -111,6 +113,14 @@ class Clipper:
             self.clipped += 1
             self.largest[max(zip(norms, grads), key=lambda pair: float(pair[0]))[1]] += 1
 
+    def by_layer(self) -> dict[str, float]:
+        """Return the gradient norm of each layer in the last update, before clipping."""
+        squares: dict[str, float] = {}
+        for name, norm in zip(*self.last):
+            layer = layer_of(name)
+            squares[layer] = squares.get(layer, 0.0) + float(norm) ** 2
+        return {layer: math.sqrt(square) for layer, square in squares.items()}
+
     def report(self) -> dict[str, Any]:
         """Report how often gradients were clipped, and in which parameter they were then largest."""
         share = self.clipped / max(self.steps, 1)
@@ -130,6 +140,17 @@ class Clipper:
     def restore(self, state: dict[str, Any]) -> None:
         self.steps, self.clipped, self.mean_norm = state["steps"], state["clipped"], state["usual"]
         self.largest = Counter(state["largest"])
+
+
+def layer_of(name: str) -> str:
+    """Return the layer of a weight: its name up to the first number, or its first part.
+
+    >>> layer_of("recurrent.layers.1.w_h"), layer_of("embedding.weight")
+    ('recurrent.layers.1', 'embedding')
+    """
+    parts = name.split(".")
+    end = next((i + 1 for i, part in enumerate(parts) if part.isdecimal()), 1)
+    return ".".join(parts[:end])
 
 
 # ---- groups

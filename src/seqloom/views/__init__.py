@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from seqloom.views.results import description as description
     from seqloom.views.results import errors as errors
     from seqloom.views.results import robustness as robustness
-    from seqloom.views.results import training_curves as training_curves
     from seqloom.views.tracing import trace as trace
+    from seqloom.views.training_logs import training_curves as training_curves
     from seqloom.views.translation import alignment as alignment
     from seqloom.views.translation import exposure_bias as exposure_bias
     from seqloom.views.translation import quality_by_length as quality_by_length
@@ -43,8 +43,9 @@ _MODULES = {
     "views.forecasting": "anomalies forecast",
     "views.hidden": "states",
     "views.language": "portrait surprise",
-    "views.results": "description errors robustness training_curves",
+    "views.results": "description errors robustness",
     "views.tracing": "trace",
+    "views.training_logs": "training_curves",
     "views.translation": "alignment exposure_bias quality_by_length",
     "views.word_vectors": "analogies leaning neighbours word_map",
 }

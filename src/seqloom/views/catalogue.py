@@ -90,6 +90,16 @@ VIEWS = {
     # ---- what is in the vectors
     # ---- answers
     # ---- runs
+    "run": View(
+        "How training went: losses, gradients by layer, clipped steps, gates; several runs together.",
+        "training_logs",
+        inputs=("runs",),
+        options=configs.RunOptions,
+        examples=(
+            "seqloom inspect run model",
+            "seqloom inspect run small large.run --by tokens --chart both.html",
+        ),
+    ),
 }
 
 

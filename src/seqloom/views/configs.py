@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from seqloom.config import MAX_INTEGER, Config, option
 
@@ -48,3 +49,8 @@ class AttentionOptions(LayerOptions):
 # ---- answers
 
 # ---- runs
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions(Config):
+    by: Literal["steps", "tokens", "seconds"] = option("steps", "what the curves are drawn against")
