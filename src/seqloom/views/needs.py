@@ -20,7 +20,12 @@ def language_model(model: Any) -> bool:
 
 def recurrence(model: Any) -> bool:
     """Tell whether it has recurrent layers that can be traced."""
-    return hasattr(model, "trace") and has_weights(model, "*.w_h")
+    return hasattr(model, "trace") and has_weights(model, "*layers.0.w_x")
+
+
+def recurrent_language_model(model: Any) -> bool:
+    """Tell whether it is a language model with recurrent layers."""
+    return recurrence(model) and language_model(model)
 
 
 def attention(model: Any) -> bool:
