@@ -4,6 +4,7 @@ memories of the units of several layers as curves.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,7 +12,8 @@ import numpy as np
 
 from seqloom.charts import theme
 from seqloom.charts.belief import windows
-from seqloom.charts.heat import blend, name_axis
+from seqloom.charts.heat import blend, ink_on, name_axis
+from seqloom.charts.passage import CELL, columns_of
 from seqloom.charts.scales import log_domain
 
 STEPS = 60  # columns; of a longer text each is the mean of some steps
@@ -161,4 +163,68 @@ def step_chart(units: Sequence[int], parts: Mapping[str, np.ndarray], after: np.
         .encode(x=x, y=y, tooltip=tips)
     )
     drawn = alt.layer(bars, ticks).properties(width=max(24 * len(units), 120), height=260)
+    return alt.hconcat(drawn)
+
+
+def context_chart(
+    names: Sequence[str],
+    contexts: Sequence[Sequence[tuple[str, float]]],
+    lasts: Sequence[int],
+    gap: int = 0,
+) -> Any:
+    """Draw a line of tokens for each place, coloured by a value of each: blue above zero, orange below;
+    after so many (`lasts`) comes what follows the place. `gap`: characters between two tokens.
+    """
+    import altair as alt
+
+    largest = max((abs(v) for line in contexts for _, v in line), default=0.0) or 1.0
+    cells: list[dict[str, Any]] = []
+    for row, (line, last) in enumerate(zip(contexts, lasts)):
+        widths = [max(sum(map(columns_of, token)), 1) for token, _ in line]
+        at = -float(sum(widths[:last]) + gap * last)  # the place ends at zero in every line
+        for k, ((token, value), width) in enumerate(zip(line, widths)):
+            at += 1.5 if k == last else 0
+            fill = blend(theme.HUES[int(value < 0)], abs(value) / largest)
+            cells.append(
+                {
+                    "row": row,
+                    "below": row + 0.9,
+                    "left": at,
+                    "right": at + width,
+                    "middle": at + width / 2,
+                    "token": token,
+                    "value": f"{value:+.3f}",
+                    "fill": fill,
+                    "ink": ink_on(fill),
+                    "place": names[row],
+                }
+            )
+            at += width + gap
+    left, right = min(c["left"] for c in cells), max(c["right"] for c in cells)
+    base = alt.Chart(alt.InlineData(values=cells)).encode(
+        x=alt.X("left:Q", axis=None, scale=alt.Scale(domain=[left, right], nice=False)),
+        y=alt.Y(
+            "row:Q",
+            title=None,
+            scale=alt.Scale(domain=[len(names), 0], nice=False),
+            axis=alt.Axis(
+                values=[row + 0.5 for row in range(len(names))],
+                labelExpr=f"{json.dumps(list(names))}[floor(datum.value)]",
+                ticks=False,
+                domain=False,
+                grid=False,
+                labelLimit=0,
+                labelPadding=10,
+            ),
+        ),
+        tooltip=[alt.Tooltip("place:N"), alt.Tooltip("token:N"), alt.Tooltip("value:N")],
+    )
+    boxes = base.mark_rect(strokeWidth=0).encode(
+        x2="right:Q", y2="below:Q", fill=alt.Fill("fill:N", scale=None)
+    )
+    text = base.mark_text(font="monospace", fontSize=13, baseline="middle", dy=CELL[1] / 2 - 1)
+    text = text.encode(x="middle:Q", text="token:N", color=alt.Color("ink:N", scale=None))
+    drawn = alt.layer(boxes, text).properties(
+        width=round((right - left) * CELL[0]), height=round(len(names) * CELL[1])
+    )
     return alt.hconcat(drawn)

@@ -93,6 +93,21 @@ VIEWS = {
             'seqloom inspect step model "to be or not to be" --at 3 --unit 7 --names ltm',
         ),
     ),
+    "similar": View(
+        "Where else in a corpus a recurrent unit, or the whole state, is as at the end of a text.",
+        "likeness",
+        needs.recurrent_language_model,
+        options=configs.SimilarOptions,
+        examples=('seqloom inspect similar model "to be" --unit 7 --corpus text.txt',),
+    ),
+    "unrolled": View(
+        "A recurrent network unrolled in time, drawn from the model's own shape.",
+        "unrolling",
+        needs.recurrent,
+        inputs=("model",),
+        options=configs.UnrolledOptions,
+        examples=("seqloom inspect unrolled model --steps 3 --chart unrolled.png",),
+    ),
     "compare-gates": View(
         "How long the units of two recurrent networks remember, on one text.",
         "recurrence",

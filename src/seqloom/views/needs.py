@@ -18,9 +18,14 @@ def language_model(model: Any) -> bool:
     return isinstance(model, LanguageModel)
 
 
+def recurrent(model: Any) -> bool:
+    """Tell whether it has recurrent layers."""
+    return has_weights(model, "*layers.0.w_x")
+
+
 def recurrence(model: Any) -> bool:
-    """Tell whether it has recurrent layers that can be traced."""
-    return hasattr(model, "trace") and has_weights(model, "*layers.0.w_x")
+    """Tell whether it has recurrent layers that can be traced along a text."""
+    return hasattr(model, "trace") and recurrent(model)
 
 
 def recurrent_language_model(model: Any) -> bool:
