@@ -14,7 +14,7 @@ from seqloom.charts import theme
 from seqloom.charts.belief import windows
 from seqloom.charts.heat import blend, ink_on, name_axis
 from seqloom.charts.passage import CELL, columns_of
-from seqloom.charts.scales import log_domain
+from seqloom.charts.scales import log_domain, spaced_ticks
 
 STEPS = 60  # columns; of a longer text each is the mean of some steps
 CELLS = theme.MOST_ROWS - 200
@@ -109,7 +109,7 @@ def memory_chart(half_lives: Mapping[str, np.ndarray]) -> Any:
                 "steps:Q",
                 title="half-life in steps (log scale)",
                 scale=alt.Scale(type="log", domain=domain, nice=False),
-                axis=alt.Axis(format="~g", tickCount=6),
+                axis=alt.Axis(values=spaced_ticks(domain, 240), format="~g"),
             ),
             color=alt.Color(
                 "name:N",
@@ -159,7 +159,7 @@ def step_chart(units: Sequence[int], parts: Mapping[str, np.ndarray], after: np.
     )
     ticks = (
         alt.Chart(alt.InlineData(values=marks))
-        .mark_tick(color=theme.INK, thickness=2.5, size=14, orient="horizontal")
+        .mark_tick(color=theme.INK, opacity=1, thickness=2.5, size=14, orient="horizontal")
         .encode(x=x, y=y, tooltip=tips)
     )
     drawn = alt.layer(bars, ticks).properties(width=max(24 * len(units), 120), height=260)

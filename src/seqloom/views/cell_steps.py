@@ -74,11 +74,19 @@ def step(model: Any, example: Any, options: StepOptions) -> Sheet:
         said.append(
             f"The equations of this cell ({layer.kind}) are not known here, so only what it traced is shown."
         )
-    elif "w_p" in vars(layer.cell) and layer.cell.w_p is not None:
+    else:
+        read, before = ("E", "STM' and LTM'") if options.names == "ltm" else ("x", "h' and c'")
+        before = before if "c" in numbers else "h'"
+        said.append(f"{read} is what the layer reads; {before}: of the step before.")
+    if follows and getattr(layer.cell, "w_p", None) is not None:
         said.append(f"h is W_p times these {width} values: {len(numbers['h'])} numbers.")
     return Sheet(
         f"{model.label()}: one step of {layer.name}",
-        lambda page: {f"What {state} is made of, by unit": step_chart(*parts_of(numbers, state))},
+        lambda page: {
+            f"What {state} is made of, by unit; the black line is {state} after the step": step_chart(
+                *parts_of(numbers, state)
+            )
+        },
         {
             "layer": layer.name,
             "cell": layer.kind,

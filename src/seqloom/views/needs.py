@@ -19,8 +19,11 @@ def language_model(model: Any) -> bool:
 
 
 def recurrent(model: Any) -> bool:
-    """Tell whether it has recurrent layers."""
-    return has_weights(model, "*layers.0.w_x")
+    """Tell whether it has recurrent layers, beside those that may spell its words."""
+    return any(
+        has_weights(model, f"{place}layers.0.w_x")
+        for place in ("recurrent.", "encoder.stack.", "sentences.encoder.stack.", "decoder.")
+    )
 
 
 def recurrence(model: Any) -> bool:

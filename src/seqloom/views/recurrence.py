@@ -188,7 +188,8 @@ def title_of(name: str, layer: Layer) -> str:
 
 def joiner_of(model: Any) -> str:
     """Return what stands between two tokens of a text."""
-    return "" if getattr(model.tokenizers.get("text"), "lossless", False) else " "
+    tokenizer = model.tokenizers.get("text")
+    return " " if tokenizer is None or tokenizer.config.kind == "word" else ""
 
 
 def range_rows(reading: Reading) -> list[dict[str, Any]]:
@@ -276,8 +277,9 @@ def units(model: Any, example: Any, options: UnitsOptions) -> Sheet:
     followed = "tanh of its cell" if "c" in reading.arrays else "its state"
     said = [
         f"{reading.layer.name}: {len(rows):,} units over {len(reading.steps):,} steps, those with the "
-        f"longest memory first. Mean and what a unit fires on are of {followed}; closed and open: how "
-        f"often what it keeps is below {LOW} or above {HIGH}.",
+        f"longest memory first. Mean and what a unit fires on are of {followed}: the tokens at which it is "
+        "farthest from its mean, of those that come twice. closed and open: how often what it keeps is "
+        f"below {LOW} or above {HIGH}.",
     ]
     if reading.layer.kept(reading.arrays) is None:
         said.append(
@@ -309,11 +311,14 @@ def unit_rows(reading: Reading) -> list[dict[str, Any]]:
     means = np.zeros((len(tokens), states.shape[1]))
     np.add.at(means, which, states)
     means /= counts[:, None]
+    away = np.abs(means - states.mean(0))
+    if (counts > 1).any():  # what came once says little
+        away[counts == 1] = -1.0
     rows = []
     for unit in reading.order().tolist():
         if unit >= states.shape[1]:
             continue
-        best = np.argsort(-np.abs(means[:, unit]), kind="stable")[:FIRES_ON]
+        best = np.argsort(-away[:, unit], kind="stable")[:FIRES_ON]
         rows.append(
             {
                 "unit": unit,
@@ -324,7 +329,11 @@ def unit_rows(reading: Reading) -> list[dict[str, Any]]:
                 "mean": float(states[:, unit].mean()),
                 "lowest": float(states[:, unit].min()),
                 "highest": float(states[:, unit].max()),
-                "fires_on": [[str(tokens[i]), float(means[i, unit])] for i in best.tolist()],
+                "fires_on": [
+                    [str(tokens[i]), float(means[i, unit])]
+                    for i in best.tolist()
+                    if away[i, unit] >= 0
+                ],
             }
         )
     return rows

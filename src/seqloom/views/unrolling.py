@@ -34,11 +34,11 @@ def unrolled(model: Any, options: UnrolledOptions) -> Sheet:
     places = list(stacks_of(model))
     for number, place in enumerate(places):
         own = [layer for layer in layers if layer.name.startswith(f"{place}.layers.")]
-        writes = place == "decoder"
         _draw(model, place, own, steps, column, number == len(places) - 1, boxes, ways)
-        if writes and number:
+        if number:
             top = max(box.row for box in boxes if box.column < column)
-            ways.append(Way((column - 2, top), (column, 1), "the source"))
+            said = "the source" if place == "decoder" else "the words of a sentence"
+            ways.append(Way((column - 2, top), (column, 1), said))
         column += steps + 1
     total = sum(row["parameters"] for row in rows)
     return Sheet(
@@ -150,11 +150,21 @@ def _draw(
         return
     top, told = len(layers) + 1, OUTPUTS.get(model.task, "output")
     once = model.task in ("classifier", "forecaster")  # one answer, from the last column
+    ends = once and answers_from_ends(model)
     for t in range(steps):
         to = column + (steps - 1 if once else t)
         if to == column + t:
             boxes.append(Box(to, top, f"y_{t + 1}" if writes else told, "", "output"))
-        ways += [Way((column + t, row), (to, top), "") for row in below_of(top, directions)]
+        for row in below_of(top, directions):
+            if not ends or t == (0 if layers[row - 1].reverse else steps - 1):
+                ways.append(Way((column + t, row), (to, top), ""))
+
+
+def answers_from_ends(model: Any) -> bool:
+    """Tell whether one answer is read from the last step of each direction alone."""
+    if model.task == "forecaster":
+        return bool(model.runtime().last)
+    return model.config.pools == "last"
 
 
 def below_of(row: int, directions: int) -> list[int]:
