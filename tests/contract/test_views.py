@@ -57,7 +57,9 @@ def test_of_a_text(name, kind, model_of):
 
 
 @pytest.mark.parametrize("kind", MODELS)
-@pytest.mark.parametrize("name", [name for name, view in VIEWS.items() if view.inputs == ("model",)])
+@pytest.mark.parametrize(
+    "name", [name for name, view in VIEWS.items() if view.inputs == ("model",)]
+)
 def test_of_a_model_alone(name, kind, model_of):
     model = model_of(kind)
     if name not in views_of(model):

@@ -52,7 +52,9 @@ def test_gates_and_states_are_those_of_the_reference(cell, options, both):
             found = trace.within(part.removesuffix("."))
             for low, high in zip(SEQUENCES.offsets, SEQUENCES.offsets[1:]):
                 way = slice(None, None, -1) if side else slice(None)
-                start = tuple(arrays[f"{part}start_{leaf}"][None] for leaf in "hc"[: 1 + (cell == "lstm")])
+                start = tuple(
+                    arrays[f"{part}start_{leaf}"][None] for leaf in "hc"[: 1 + (cell == "lstm")]
+                )
                 expected = CLASSES[cell](params, **options).forward(x[low:high][way][None], start)
                 for name in found:
                     if name == "out" or name.startswith("reverse."):
@@ -63,7 +65,9 @@ def test_gates_and_states_are_those_of_the_reference(cell, options, both):
         x = trace[f"layers.{layer}.out"]
 
 
-@pytest.mark.parametrize("wanted", [(), ("*.gates.*",), ("*.c", "*.h"), ("*reverse.gates.z", "*.gates.f")])
+@pytest.mark.parametrize(
+    "wanted", [(), ("*.gates.*",), ("*.c", "*.h"), ("*reverse.gates.z", "*.gates.f")]
+)
 @pytest.mark.parametrize("cell", CLASSES)
 def test_one_call_hands_out_what_steps_do(cell, wanted):
     _, stack = made(cell, {}, bidirectional=True)

@@ -122,9 +122,9 @@ def test_ranges_and_saturation():
     assert rows["f"]["closed"] == pytest.approx(np.mean([v < 0.1 for v in f.ravel()]))
     assert rows["g"]["closed"] == pytest.approx(np.mean([v < -0.9 for v in g.ravel()]))
     assert rows["g"]["highest"] == pytest.approx(max(g.ravel()))
-    assert rows["o"]["5 %"] == pytest.approx(np.sort(data["gates.o"].ravel())[
-        int(0.05 * data["gates.o"].size)
-    ], abs=0.01)
+    assert rows["o"]["5 %"] == pytest.approx(
+        np.sort(data["gates.o"].ravel())[int(0.05 * data["gates.o"].size)], abs=0.01
+    )
 
 
 def test_a_text_coloured_by_a_unit():
@@ -165,7 +165,8 @@ def test_what_a_gru_keeps_follows_its_convention(update, sign):
     rows = {row["unit"]: row for row in seqloom.inspect.units(model, TEXT).data["rows"]}
     assert rows[5]["half_life"] == pytest.approx(math.log(0.5) / math.log(0.98), rel=1e-4)
     assert rows[5]["time_constant"] == pytest.approx(50, rel=1e-3)
-    assert rows[5]["open"] == 1 and rows[6]["closed"] == 1
+    assert rows[5]["open"] == 1
+    assert rows[6]["closed"] == 1
 
 
 def test_without_a_gate_the_correlation_of_neighbours_counts():
@@ -174,7 +175,8 @@ def test_without_a_gate_the_correlation_of_neighbours_counts():
         states[t] = states[t - 1] * np.array([0.9, 0.0]) + rng.normal(size=2)
     found = neighbours_alike(states)
     right = np.corrcoef(states[:-1, 0], states[1:, 0])[0, 1]
-    assert found[0] == pytest.approx(right) and found[1] < 0.05
+    assert found[0] == pytest.approx(right)
+    assert found[1] < 0.05
     assert neighbours_alike(np.ones((5, 2))).tolist() == [0, 0]
     said = " ".join(seqloom.inspect.units(language("rnn"), TEXT).summary)
     assert "no gate that keeps" in said
@@ -184,7 +186,9 @@ def test_what_a_unit_fires_on():
     model = language("lstm")
     [reading] = readings_of(model, TEXT)
     rows = seqloom.inspect.units(model, TEXT).data["rows"]
-    assert [row["half_life"] for row in rows] == sorted((row["half_life"] for row in rows), reverse=True)
+    assert [row["half_life"] for row in rows] == sorted(
+        (row["half_life"] for row in rows), reverse=True
+    )
     for row in rows[:5]:
         values = np.tanh(reading.arrays["c"][:, row["unit"]])
         by_token = {}
@@ -262,7 +266,9 @@ def test_a_step_with_norms_and_projections(cell, options):
         gates, new = slice(2 * d), slice(2 * d, None)
         rz = normed((p["w_h"] @ h)[gates], p["norm_h.weight"][gates], p["norm_h.bias"][gates])
         r, z = 1 / (1 + np.exp(-(sums[:2] + rz.reshape(2, d))))
-        inner = normed((p["w_h"] @ np.tile(r * h, 1))[new], p["norm_h.weight"][new], p["norm_h.bias"][new])
+        inner = normed(
+            (p["w_h"] @ np.tile(r * h, 1))[new], p["norm_h.weight"][new], p["norm_h.bias"][new]
+        )
         n = np.tanh(sums[2] + inner)
     else:
         a = product.reshape(-1, d)
@@ -274,7 +280,11 @@ def test_a_step_with_norms_and_projections(cell, options):
 
 def test_the_equations_beside_the_numbers_add_up():
     """What a reader computes from a row's numbers is the row's value."""
-    for cell, options in (("lstm", {}), ("gru", {}), ("gru", {"reset": "before", "update": "replace"})):
+    for cell, options in (
+        ("lstm", {}),
+        ("gru", {}),
+        ("gru", {"reset": "before", "update": "replace"}),
+    ):
         rows = seqloom.inspect.step(language(cell, **options), TEXT, at=9, unit=3).data["rows"]
         functions = {"sigmoid": lambda a: 1 / (1 + math.exp(-a)), "tanh": math.tanh}
         for row in rows:
@@ -286,7 +296,9 @@ def test_the_equations_beside_the_numbers_add_up():
 
 def test_names_of_long_and_short_term_memory():
     model = language("lstm")
-    usual, ltm = (seqloom.inspect.step(model, TEXT, names=n).data["rows"] for n in ("standard", "ltm"))
+    usual, ltm = (
+        seqloom.inspect.step(model, TEXT, names=n).data["rows"] for n in ("standard", "ltm")
+    )
     assert [row["value"] for row in usual] == [row["value"] for row in ltm]
     assert [*dict.fromkeys(row["part"] for row in ltm)] == [
         "forget gate",
@@ -295,7 +307,8 @@ def test_names_of_long_and_short_term_memory():
         "use gate",
     ]
     by_name = {row["name"]: row for row in ltm}
-    assert by_name["LTM"]["equation"] == "kept + learnt" and by_name["STM"]["equation"] == "o shown"
+    assert by_name["LTM"]["equation"] == "kept + learnt"
+    assert by_name["STM"]["equation"] == "o shown"
     assert by_name["learnt"]["equation"] == "i N"  # the learn gate is i and the candidate
     with pytest.raises(ConfigError, match="names=ltm are those of an LSTM"):
         seqloom.inspect.step(language("gru"), TEXT, names="ltm")
@@ -315,7 +328,8 @@ def test_both_directions_and_decoders_have_steps():
         np.testing.assert_allclose(data["h"], right.h[0], atol=1e-5)
     fed = translator("seq2seq", input_feeding=True, n_decoder_layers=2, cell="gru")
     sheet = seqloom.inspect.step(fed, ("abc", "de"), layer=2)
-    assert sheet.data["layer"] == "decoder.layers.0" and len(sheet.data["rows"]) > 5
+    assert sheet.data["layer"] == "decoder.layers.0"
+    assert len(sheet.data["rows"]) > 5
 
 
 class OtherLSTM(cells.LSTMCell):
@@ -329,7 +343,9 @@ def test_a_cell_from_another_package_is_shown_by_its_trace():
     arrays = {name: np.ones((3, 36), np.float32) for name in ("gates.i", "c", "h")}
     other = layer._replace(cell=object.__new__(OtherLSTM))
     other.cell.__dict__ |= vars(layer.cell)
-    assert layer.known and not other.known and other.kind == "OtherLSTM"
+    assert layer.known
+    assert not other.known
+    assert other.kind == "OtherLSTM"
     rows = cell_steps.plain_rows(numbers_of(other, arrays, 1), 0)
     assert {row.name for row in rows} == {"i", "c", "h", "c_before", "h_before"}
     assert not any(row.equation for row in rows)

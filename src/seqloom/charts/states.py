@@ -12,7 +12,7 @@ import numpy as np
 
 from seqloom.charts import theme
 from seqloom.charts.belief import windows
-from seqloom.charts.heat import blend, ink_on, name_axis
+from seqloom.charts.heat import blend, ink_on, name_axis, text_width
 from seqloom.charts.passage import CELL, columns_of
 from seqloom.charts.scales import log_domain, spaced_ticks
 
@@ -51,6 +51,9 @@ def state_chart(values: np.ndarray, steps: Sequence[str], units: Sequence[int]) 
         for t, line in enumerate(table)
         for u, value in enumerate(line)
     ]
+    turned: dict[str, Any] = {"labelAngle": 0}
+    if max(map(text_width, names)) > width:
+        turned = {"labelAngle": -60, "labelAlign": "right", "labelBaseline": "middle"}
     signed = "blue above zero, orange below" if low < 0 else "darker is larger"
     scale = f"from {low:.2f} to {high:.2f}; {signed}"
     drawn = (
@@ -61,9 +64,7 @@ def state_chart(values: np.ndarray, steps: Sequence[str], units: Sequence[int]) 
                 "column:O",
                 title=[title, scale],
                 scale=alt.Scale(domain=list(range(len(names))), padding=0),
-                axis=name_axis(
-                    alt, names, NAME, labelAngle=-60, labelAlign="right", labelBaseline="middle"
-                ),
+                axis=name_axis(alt, names, NAME, **turned),
             ),
             y=alt.Y(
                 "row:O",

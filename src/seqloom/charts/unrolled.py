@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -56,7 +57,7 @@ def unrolled_chart(boxes: Sequence[Box], ways: Sequence[Way]) -> Any:
         heads.append({"x": end_x, "y": end_y, "angle": angle})
         if way.carries:  # above the longest part that is level
             (left, at), (right, _) = max(
-                zip(points, points[1:]), key=lambda ends: abs(ends[1][0] - ends[0][0])
+                itertools.pairwise(points), key=lambda ends: abs(ends[1][0] - ends[0][0])
             )
             labels.append({"x": (left + right) / 2, "y": at + 5, "text": way.carries})
     drawn = [
@@ -145,7 +146,9 @@ def path_of(way: Way) -> list[tuple[float, float]]:
         return [(x0, low), (x0, low + 14), (gap, low + 14), (gap, y1), (side, y1)]
     if r1 - r0 == 1:
         turn = high - 9
-        return [(x0, low), (x1, high)] if c0 == c1 else [(x0, low), (x0, turn), (x1, turn), (x1, high)]
+        return (
+            [(x0, low), (x1, high)] if c0 == c1 else [(x0, low), (x0, turn), (x1, turn), (x1, high)]
+        )
     # Past boxes: from odd rows on the right, from even ones on the left, so that ways do not meet.
     side = 1 if r0 % 2 else -1
     beside = x0 + side * (BOX[0] / 2 + ASIDE[0] + ASIDE[1] * (r1 - r0 - 2))

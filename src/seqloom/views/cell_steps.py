@@ -48,7 +48,9 @@ def step(model: Any, example: Any, options: StepOptions) -> Sheet:
     """Show one step of one layer with all its numbers, and for one unit the equations beside them."""
     layer = choose_layer(layers_of(model), options.layer)
     if options.names == "ltm" and layer.kind != "lstm":
-        raise ConfigError(f"names=ltm are those of an LSTM; {layer.name} is a cell of kind {layer.kind}")
+        raise ConfigError(
+            f"names=ltm are those of an LSTM; {layer.name} is a cell of kind {layer.kind}"
+        )
     traced = read_traced(model, example, *patterns_of(layer))
     arrays = arrays_of(layer, traced.arrays)
     steps = len(arrays["h"]) if "h" in arrays else 0
@@ -201,11 +203,16 @@ def _gru(add: Any, layer: Layer, at: dict[str, float], x: Any, h: Any) -> None:
 def lines_of(rows: list[Row]) -> list[str]:
     """Return the rows as columns, the name of a part where it begins."""
     lines, part = [], ""
-    widths = [max((len(row[k]) for row in rows), default=0) for k in range(4)]
+    widths = [max(map(len, column)) for column in zip(*(row[:4] for row in rows))]
     for row in rows:
         head = row.part if row.part != part else ""
         part = row.part
-        columns = (head, row.name, row.equation and f"= {row.equation}", row.numbers and f"= {row.numbers}")
+        columns = (
+            head,
+            row.name,
+            row.equation and f"= {row.equation}",
+            row.numbers and f"= {row.numbers}",
+        )
         sizes = (widths[0], widths[1], widths[2] + 2, widths[3] + 2)
         text = "  ".join(f"{column:<{size}}" for column, size in zip(columns, sizes))
         lines.append(f"{text}  = {row.value:+.4f}")

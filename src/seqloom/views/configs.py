@@ -33,9 +33,7 @@ class GatesOptions(LayerOptions):
     units: int = option(
         24, "units that are drawn, those with the longest memory first", minimum=1, maximum=500
     )
-    unit: int | None = option(
-        None, f"colour the text by {UNIT}", minimum=0, maximum=MAX_INTEGER
-    )
+    unit: int | None = option(None, f"colour the text by {UNIT}", minimum=0, maximum=MAX_INTEGER)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +45,9 @@ class UnitsOptions(LayerOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class CompareGatesOptions(Config):
-    steps: int = option(10, "count the units that remember longer than this", minimum=1, maximum=MAX_INTEGER)
+    steps: int = option(
+        10, "count the units that remember longer than this", minimum=1, maximum=MAX_INTEGER
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +59,8 @@ class StepOptions(LayerOptions):
         None, f"{UNIT}  [default: the one that changes most]", minimum=0, maximum=MAX_INTEGER
     )
     names: Literal["standard", "ltm"] = option(
-        "standard", "names of an LSTM's parts; ltm: long-term memory c, short-term memory h, event x"
+        "standard",
+        "names of an LSTM's parts; ltm: long-term memory c, short-term memory h, event x",
     )
 
 
@@ -70,7 +71,9 @@ class UnrolledOptions(Config):
 
 @dataclass(frozen=True, kw_only=True)
 class SimilarOptions(LayerOptions):
-    corpus: str | None = option(None, "text file that is searched  [default: the text itself]", metavar="FILE")
+    corpus: str | None = option(
+        None, "text file that is searched  [default: the text itself]", metavar="FILE"
+    )
     unit: int | None = option(
         None, f"compare {UNIT}  [default: the whole state]", minimum=0, maximum=MAX_INTEGER
     )

@@ -46,7 +46,9 @@ def similar(model: Any, example: str, options: SimilarOptions) -> Sheet:
         raise DataError(f"{source}: no place has {steps} steps")
     what = f"unit {unit}" if unit is not None else f"the state of {width} units"
     compared = "tanh of the cell" if "c" in reading.arrays else "the state"
-    lines = [f"{'distance':>9}{'line':>7}{'step':>6}{'value':>8}  ...the last step shown is the like one"]
+    lines = [
+        f"{'distance':>9}{'line':>7}{'step':>6}{'value':>8}  ...the last step shown is the like one"
+    ]
     for row in rows:
         value = f"{row['value']:+.3f}" if unit is not None else ""
         lines.append(
@@ -66,7 +68,9 @@ def similar(model: Any, example: str, options: SimilarOptions) -> Sheet:
         ]
         names = [f"line {row['line']:,}, step {row['step']}" for row in rows]
         lasts = [len(row["before"]) for row in rows]
-        return {"Places, the likest first": context_chart(names, contexts, lasts, len(joiner_of(model)))}
+        return {
+            "Places, the likest first": context_chart(names, contexts, lasts, len(joiner_of(model)))
+        }
 
     return Sheet(
         f"{model.label()}: where {what} is alike",
@@ -74,9 +78,9 @@ def similar(model: Any, example: str, options: SimilarOptions) -> Sheet:
         {"layer": reading.layer.name, "unit": unit, "wanted": wanted, "rows": rows},
         [
             *remarks(model),
-            f"{searched:,} characters were searched, in pieces that are each read from the start. The distance "
-            f"is the root of the mean square of the differences of {compared} over the last {steps} steps; "
-            f"{reading.layer.name}, {what}.",
+            f"{searched:,} characters were searched, in pieces that are each read from the start. "
+            f"The distance is the root of the mean square of the differences of {compared} over the "
+            f"last {steps} steps; {reading.layer.name}, {what}.",
         ],
         lines=lines,
     )

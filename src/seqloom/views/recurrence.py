@@ -142,7 +142,7 @@ def gates(model: Any, example: Any, options: GatesOptions) -> Sheet:
     shares, order = reading.shares(), reading.order()
     rows = [row for each in readings for row in range_rows(each)]
     shown = order[: options.units]
-    data = {
+    data: dict[str, Any] = {
         "layer": reading.layer.name,
         "layers": [each.layer.name for each in readings],
         "tokens": reading.steps,
@@ -222,7 +222,9 @@ def range_lines(rows: list[dict[str, Any]]) -> list[str]:
         if row["layer"] != layer:
             layer = row["layer"]
             lines.append(f"{layer:<34}  mean  lowest     5 %    95 %  highest  closed   open")
-        numbers = "".join(f"{row[key]:>8.3f}" for key in ("mean", "lowest", "5 %", "95 %", "highest"))
+        numbers = "".join(
+            f"{row[key]:>8.3f}" for key in ("mean", "lowest", "5 %", "95 %", "highest")
+        )
         lines.append(f"  {row['name']:<30}{numbers}{row['closed']:>8.1%}{row['open']:>7.1%}")
     return lines
 
@@ -371,7 +373,8 @@ def compare_gates(model: Any, other: Any, example: Any, options: CompareGatesOpt
                 }
             )
     lines.append(
-        f"{'':<40}{'units':>6}{'median':>9}{'longest':>10}{f'over {options.steps}':>9}{'closed':>8}{'open':>7}"
+        f"{'':<40}{'units':>6}{'median':>9}{'longest':>10}{f'over {options.steps}':>9}"
+        f"{'closed':>8}{'open':>7}"
     )
     for label, row in zip(curves, rows):
         lines.append(

@@ -94,7 +94,9 @@ def parameters_of(model: Any, layer: Layer) -> int:
 
 
 def _lines(rows: list[dict[str, Any]]) -> list[str]:
-    lines = [f"{'layer':<36}{'cell':<8}{'reads':>7}{'units':>7}{'gives':>7}{'numbers':>12}  carries"]
+    lines = [
+        f"{'layer':<36}{'cell':<8}{'reads':>7}{'units':>7}{'gives':>7}{'numbers':>12}  carries"
+    ]
     for row in rows:
         lines.append(
             f"{row['layer']:<36}{row['cell']:<8}{row['reads']:>7,}{row['units']:>7,}{row['gives']:>7,}"
@@ -150,13 +152,13 @@ def _draw(
         return
     top, told = len(layers) + 1, OUTPUTS.get(model.task, "output")
     once = model.task in ("classifier", "forecaster")  # one answer, from the last column
-    ends = once and answers_from_ends(model)
+    from_ends = once and answers_from_ends(model)
     for t in range(steps):
         to = column + (steps - 1 if once else t)
         if to == column + t:
             boxes.append(Box(to, top, f"y_{t + 1}" if writes else told, "", "output"))
         for row in below_of(top, directions):
-            if not ends or t == (0 if layers[row - 1].reverse else steps - 1):
+            if not from_ends or t == (0 if layers[row - 1].reverse else steps - 1):
                 ways.append(Way((column + t, row), (to, top), ""))
 
 

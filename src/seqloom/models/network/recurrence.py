@@ -131,7 +131,11 @@ def _between(layer: Layer, n: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         return {"z_h": total}
     x, h = n["from_x"].reshape(-1, d), n["from_h"].reshape(-1, d)
     if layer.kind == "lstm":
-        c = n["c"] if not len(cell.norm_c.weight) else cell.norm_c(n["c"][None].astype(np.float32))[0]
+        c = (
+            n["c"]
+            if not len(cell.norm_c.weight)
+            else cell.norm_c(n["c"][None].astype(np.float32))[0]
+        )
         shown = np.tanh(np.asarray(c, np.float64))
         return {
             **{f"z_{name}": x[k] + h[k] for k, name in enumerate("ifgo")},
@@ -172,4 +176,6 @@ def agree(layer: Layer, n: dict[str, np.ndarray], within: float = 1e-4) -> bool:
 
 
 def _near(found: np.ndarray, expected: np.ndarray, within: float) -> bool:
-    return bool(np.all(np.abs(found - expected) <= within * max(1.0, float(np.abs(expected).max()))))
+    return bool(
+        np.all(np.abs(found - expected) <= within * max(1.0, float(np.abs(expected).max())))
+    )
