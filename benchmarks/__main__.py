@@ -30,6 +30,7 @@ SUITES = {
     "decode-speed": "decode_speed.run",
     "drift": "drift.run",
     "beam-speed": "beam_speed.run",
+    "trace-speed": "trace_speed.run",
     "translate-speed": "translate_speed.run",
     "translate-training": "translate_training.run",
     "translate": "translate.run",

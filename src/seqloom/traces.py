@@ -13,6 +13,8 @@ computed or kept.
 | `gates.r`, `.z`, `.n` | (B, T, H) | of a GRU |
 | `h`, `c` | (B, T, H) | the state after each step |
 | `out` | (B, T, D) | of a block or layer |
+| `x`, `from_x` | (T, D), (T, G H) | what a recurrent layer reads, and its part of the sums of the gates: |
+| | | without torch, and only where a pattern names them |
 
 Values at padding are zero in what recurrent layers add; keys at padding have the weight zero. Networks
 without torch (`runtime/`) pad nothing: the steps of all sequences lie one after the other, (N, D) instead of
@@ -83,6 +85,10 @@ class Trace(Mapping[str, Any]):
         return not self.patterns or any(
             fnmatchcase(self.prefix + name, pattern) for name in names for pattern in self.patterns
         )
+
+    def asks(self, name: str) -> bool:
+        """Tell whether a pattern names this, for what is only collected on demand."""
+        return bool(self.patterns) and self.wants(name)
 
     def add(self, name: str, array: Any) -> None:
         """Keep an array, if it is wanted."""

@@ -56,6 +56,33 @@ def test_of_a_text(name, kind, model_of):
     check_sheet(sheet)
 
 
+@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize(
+    "name", [name for name, view in VIEWS.items() if view.inputs == ("model",)]
+)
+def test_of_a_model_alone(name, kind, model_of):
+    model = model_of(kind)
+    if name not in views_of(model):
+        with pytest.raises(ConfigError, match=f"there is no view '{name}'"):
+            run(name, model)
+        return
+    check_sheet(run(name, model))
+
+
+@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize(
+    "name", [name for name, view in VIEWS.items() if view.inputs == ("model", "other", "text")]
+)
+def test_of_two_models(name, kind, model_of):
+    """Each beside itself, and refused beside one that does not have the view."""
+    model = model_of(kind)
+    if name in views_of(model):
+        check_sheet(run(name, model, model, example_of(model)))
+    else:
+        with pytest.raises(ConfigError, match=f"there is no view '{name}'"):
+            run(name, model_of("lstm"), model, TEXT)
+
+
 def check_sheet(sheet):
     """What every view keeps."""
     assert sheet.title

@@ -35,7 +35,7 @@ def belief_chart(beliefs: np.ndarray, words: Sequence[str], state_names: Sequenc
         )
     columns, title = list(words), "words"
     if len(words) > WORDS:
-        columns, table, size = _windows(table)
+        columns, table, size = windows(table)
         title = f"words, by number; each column is the mean of {size}"
     names, table = _likeliest(state_names, table)
     width = min(
@@ -106,11 +106,11 @@ def forgetting_chart(curves: Mapping[str, Sequence[float]]) -> Any:
     )
 
 
-def _windows(table: np.ndarray) -> tuple[list[str], np.ndarray, int]:
+def windows(table: np.ndarray, most: int = WORDS) -> tuple[list[str], np.ndarray, int]:
     """Return the number of the first word of each window, the means of the windows, and their
     size.
     """
-    size = -(-len(table) // WORDS)
+    size = -(-len(table) // most)
     starts = np.arange(0, len(table), size)
     lengths = np.diff(starts, append=len(table))
     names = [f"{start + 1:,}" for start in starts.tolist()]

@@ -259,6 +259,9 @@ def step_rows(offsets, order, t, reverse, rows_of_step):
     return n
 
 
+NOT_KEPT = np.empty((0, 0), np.float32)
+
+
 class Direction(NamedTuple):
     """One direction of a layer, and the sequences to read."""
 
@@ -268,6 +271,8 @@ class Direction(NamedTuple):
     b_h: np.ndarray  # of a GRU
     h: np.ndarray  # (B, H), the states: they begin as given and end after the last steps
     c: np.ndarray  # the same of an LSTM
+    gates: np.ndarray = NOT_KEPT  # (N, G H), where those of all steps are written, if wanted
+    cells: np.ndarray = NOT_KEPT  # (N, H), the same of an LSTM's c
 
 
 class WalkJob(NamedTuple):
@@ -315,6 +320,13 @@ def walk(kind, relu, offsets, order, direction, reverse, out):
             rnn_cell(from_x[:n], from_h, none, none, relu, h[:n])
         for k in range(n):
             out[rows_of_step[k], column : column + size] = h[k]
+        if len(direction.gates) > 0:
+            steps = gates if kind == GRU else from_x  # an LSTM's sums have become its gates
+            for k in range(n):
+                direction.gates[rows_of_step[k]] = steps[k]
+        if len(direction.cells) > 0:
+            for k in range(n):
+                direction.cells[rows_of_step[k]] = c[k]
         t += 1
         n = step_rows(offsets, order, t, reverse, rows_of_step)
     for k in range(rows):

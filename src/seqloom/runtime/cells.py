@@ -17,6 +17,7 @@ from seqloom.kernels.recurrent import (
     EPSILON,
     GRU,
     LSTM,
+    NOT_KEPT,
     RNN,
     Direction,
     gru_reset,
@@ -66,6 +67,7 @@ class Cell:
 
     gates: ClassVar[int]  # blocks of w_x, w_h and b
     leaves: ClassVar[tuple[str, ...]] = ("h",)
+    gate_names: ClassVar[str] = ""  # a letter each, in the order of the blocks
     reads_state: ClassVar[bool] = True  # whether a step multiplies the state, by w_h
     norms_inputs: ClassVar[bool] = True  # layer norm: the input's product has a separate norm
     kind: ClassVar[int] = -1  # of `kernels.recurrent.walk_layer`, if that supports the cell
@@ -131,11 +133,30 @@ class Cell:
         """
         raise NotImplementedError
 
-    def direction(self, x: np.ndarray, n: int) -> Direction:
-        """Return the arguments of `walk_layer` for this direction, with n sequences at their start."""
-        first = self.start(n)
-        c = first[1] if len(first) > 1 else np.empty((0, 0), np.float32)
-        return Direction(self.project(x), self.w_h.packed, self.b_h, first[0], c)
+    def direction(self, x: np.ndarray, n: int, trace: Trace | None = None) -> Direction:
+        """Return the arguments of `walk_layer` for this direction, with n sequences at their start, and
+        with room for the gates and cells that a trace wants.
+        """
+        first, projected = self.start(n), self.project(x)
+        c = first[1] if len(first) > 1 else NOT_KEPT
+        gates = cells = NOT_KEPT
+        if trace is not None:
+            if trace.asks("from_x"):
+                trace.add("from_x", projected)
+            if trace.wants(*(f"gates.{name}" for name in self.gate_names)):
+                gates = np.empty_like(projected)
+            if len(first) > 1 and trace.wants("c"):
+                cells = np.empty((len(x), self.d_hidden), np.float32)
+        return Direction(projected, self.w_h.packed, self.b_h, first[0], c, gates, cells)
+
+    def add_to(self, trace: Trace, direction: Direction, h: np.ndarray) -> None:
+        """Add what `walk_layer` wrote in a direction to a trace, under the names that steps give it."""
+        if direction.gates.size:
+            blocks = np.split(direction.gates, self.gates, axis=1)
+            for name, gate in zip(self.gate_names, blocks):
+                trace.add(f"gates.{name}", gate)
+        for name, leaf in zip(self.leaves, (h, direction.cells)):
+            trace.add(name, leaf)
 
     def walk(
         self,
@@ -155,6 +176,8 @@ class Cell:
         rows, back = tuple(leaf[order] for leaf in state), np.argsort(order)
         lengths = np.diff(offsets)[order]
         begin = (offsets[1:] - 1)[order] if reverse else offsets[:-1][order]
+        if trace is not None and trace.asks("from_x"):
+            trace.add("from_x", projected)
         collected = StepTrace(trace, len(projected))
         for t in range(int(lengths.max(initial=0))):
             n = int(np.count_nonzero(lengths > t))
@@ -229,6 +252,7 @@ class LSTMCell(Cell):
     """`nn.cells.LSTMCell`."""
 
     gates = 4
+    gate_names = "ifgo"
     kind = LSTM
     leaves = ("h", "c")
 
@@ -255,7 +279,7 @@ class LSTMCell(Cell):
     def step(self, projected: np.ndarray, state: State, trace: Trace | None = None) -> State:
         h, c = lstm_step(projected, self.w_h.packed, *self.norm_h, *self.norm_c, *state)
         if trace is not None:
-            for name, gate in zip("ifgo", np.split(projected, 4, axis=1)):
+            for name, gate in zip(self.gate_names, np.split(projected, 4, axis=1)):
                 trace.add(f"gates.{name}", gate)
         return (h if self.w_p is None else self.w_p(h)), c
 
@@ -264,6 +288,7 @@ class GRUCell(Cell):
     """`nn.cells.GRUCell`."""
 
     gates = 3
+    gate_names = "rzn"
     kind = GRU
 
     def __init__(
@@ -305,6 +330,6 @@ class GRUCell(Cell):
             from_reset = self.norm_reset(self.w_reset(out))
             gru_update(projected[:, 2 * d :], from_reset, gates, h, self.keep, candidate, out)
         if trace is not None:
-            for name, gate in zip("rzn", (gates[:, :d], gates[:, d : 2 * d], candidate)):
+            for name, gate in zip(self.gate_names, (gates[:, :d], gates[:, d : 2 * d], candidate)):
                 trace.add(f"gates.{name}", gate)
         return (out,)

@@ -87,6 +87,10 @@ class RecurrentStack:
             cell, part = layer[0], within(trace, f"layers.{i}")
             if i and x is not None:
                 gates = cell.project(x)
+            if part is not None and part.asks("from_x"):
+                part.add("from_x", gates.copy())  # which a step may overwrite
+            if part is not None and x is not None and part.asks("x"):
+                part.add("x", x)
             state = cell.step(gates, state, part)
             out = state[0]
             x = x + out if self.residual and x is not None and x.shape == out.shape else out
@@ -106,10 +110,10 @@ class RecurrentStack:
         """
         after = []
         for i, layer in enumerate(self.layers):
-            if trace is None and layer[0].plain:
-                out, leaves = walk_plain(layer, x, sequences)
-            else:
-                out, leaves = walk_by_cell(layer, x, sequences, within(trace, f"layers.{i}"))
+            if trace is not None and trace.asks(f"layers.{i}.x"):
+                trace.add(f"layers.{i}.x", x)
+            run = walk_plain if layer[0].plain else walk_by_cell
+            out, leaves = run(layer, x, sequences, within(trace, f"layers.{i}"))
             x = x + out if self.residual and x.shape == out.shape else out
             if trace is not None:
                 trace.add(f"layers.{i}.out", x)
@@ -135,13 +139,17 @@ def walk_by_cell(
 
 
 def walk_plain(
-    layer: list[Cell], x: np.ndarray, sequences: Sequences
+    layer: list[Cell], x: np.ndarray, sequences: Sequences, trace: Trace | None
 ) -> tuple[np.ndarray, list[np.ndarray]]:
     """Return the vectors of all steps of a layer and its last states, in one call."""
-    cell, n = layer[0], len(sequences.order)
-    directions = [cell.direction(x, n) for cell in layer]
-    out = np.empty((len(x), len(layer) * cell.d_hidden), np.float32)
+    cell, n, d = layer[0], len(sequences.order), layer[0].d_hidden
+    parts = [within(trace, "reverse") if i else trace for i in range(len(layer))]
+    directions = [cell.direction(x, n, part) for cell, part in zip(layer, parts)]
+    out = np.empty((len(x), len(layer) * d), np.float32)
     walk_layer(cell.kind, cell.relu, *sequences, directions[0], directions[-1], out)
+    for i, (direction, part) in enumerate(zip(directions, parts)):
+        if part is not None:
+            cell.add_to(part, direction, out[:, i * d : (i + 1) * d])
     return out, [
         leaf for direction in directions for leaf in (direction.h, direction.c)[: len(cell.leaves)]
     ]

@@ -73,7 +73,48 @@ VIEWS = {
         examples=(
             'seqloom inspect gates model "to be or not to be"',
             'seqloom inspect gates model "to be" --layer 1 --chart gates.html',
+            'seqloom inspect gates model "to be or not to be" --unit 7',
         ),
+    ),
+    "units": View(
+        "A line for each recurrent unit: half-life, saturation, mean, what it fires on most.",
+        "recurrence",
+        needs.recurrence,
+        options=configs.UnitsOptions,
+        examples=("seqloom inspect units model text.txt --count 10",),
+    ),
+    "step": View(
+        "One step of a recurrent cell, with every number beside its equation.",
+        "cell_steps",
+        needs.recurrence,
+        options=configs.StepOptions,
+        examples=(
+            'seqloom inspect step model "to be or not to be"',
+            'seqloom inspect step model "to be or not to be" --at 3 --unit 7 --names ltm',
+        ),
+    ),
+    "similar": View(
+        "Where else in a corpus a recurrent unit, or the whole state, is as at the end of a text.",
+        "likeness",
+        needs.recurrent_language_model,
+        options=configs.SimilarOptions,
+        examples=('seqloom inspect similar model "to be" --unit 7 --corpus text.txt',),
+    ),
+    "unrolled": View(
+        "A recurrent network unrolled in time, drawn from the model's own shape.",
+        "unrolling",
+        needs.recurrent,
+        inputs=("model",),
+        options=configs.UnrolledOptions,
+        examples=("seqloom inspect unrolled model --steps 3 --chart unrolled.png",),
+    ),
+    "compare-gates": View(
+        "How long the units of two recurrent networks remember, on one text.",
+        "recurrence",
+        needs.recurrence,
+        inputs=("model", "other", "text"),
+        options=configs.CompareGatesOptions,
+        examples=("seqloom inspect compare-gates lstm gru text.txt --chart memories.png",),
     ),
     # ---- gradients
     # ---- attention

@@ -25,11 +25,62 @@ class LayerOptions(Config):
     )
 
 
+UNIT = "a unit of the layer, from 0"
+
+
 @dataclass(frozen=True, kw_only=True)
 class GatesOptions(LayerOptions):
     units: int = option(
-        40, "units that are drawn, those with the longest memory first", minimum=1, maximum=500
+        24, "units that are drawn, those with the longest memory first", minimum=1, maximum=500
     )
+    unit: int | None = option(None, f"colour the text by {UNIT}", minimum=0, maximum=MAX_INTEGER)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnitsOptions(LayerOptions):
+    count: int = option(
+        40, "lines that the terminal shows; --json has all units", minimum=1, maximum=MAX_INTEGER
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareGatesOptions(Config):
+    steps: int = option(
+        10, "count the units that remember longer than this", minimum=1, maximum=MAX_INTEGER
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepOptions(LayerOptions):
+    at: int | None = option(
+        None, "the step of the text, from 0  [default: the last]", minimum=0, maximum=MAX_INTEGER
+    )
+    unit: int | None = option(
+        None, f"{UNIT}  [default: the one that changes most]", minimum=0, maximum=MAX_INTEGER
+    )
+    names: Literal["standard", "ltm"] = option(
+        "standard",
+        "names of an LSTM's parts; ltm: long-term memory c, short-term memory h, event x",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnrolledOptions(Config):
+    steps: int = option(4, "steps that are drawn", minimum=1, maximum=12)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimilarOptions(LayerOptions):
+    corpus: str | None = option(
+        None, "text file that is searched  [default: the text itself]", metavar="FILE"
+    )
+    unit: int | None = option(
+        None, f"compare {UNIT}  [default: the whole state]", minimum=0, maximum=MAX_INTEGER
+    )
+    steps: int = option(
+        3, "last steps of the text whose values are looked for", minimum=1, maximum=100
+    )
+    count: int = option(10, "places that are shown", minimum=1, maximum=1000)
 
 
 # ---- gradients

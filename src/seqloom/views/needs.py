@@ -18,9 +18,22 @@ def language_model(model: Any) -> bool:
     return isinstance(model, LanguageModel)
 
 
+def recurrent(model: Any) -> bool:
+    """Tell whether it has recurrent layers, beside those that may spell its words."""
+    return any(
+        has_weights(model, f"{place}layers.0.w_x")
+        for place in ("recurrent.", "encoder.stack.", "sentences.encoder.stack.", "decoder.")
+    )
+
+
 def recurrence(model: Any) -> bool:
-    """Tell whether it has recurrent layers that can be traced."""
-    return hasattr(model, "trace") and has_weights(model, "*.w_h")
+    """Tell whether it has recurrent layers that can be traced along a text."""
+    return hasattr(model, "trace") and recurrent(model)
+
+
+def recurrent_language_model(model: Any) -> bool:
+    """Tell whether it is a language model with recurrent layers."""
+    return recurrence(model) and language_model(model)
 
 
 def attention(model: Any) -> bool:
