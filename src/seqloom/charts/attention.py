@@ -315,11 +315,56 @@ def by_layer_chart(rows: Sequence[Mapping[str, Any]], of: str, title: str) -> An
         )
     )
     y = alt.Y("value:Q", title=title, scale=alt.Scale(zero=True, nice=True))
-    points = base.mark_point(size=45, opacity=0.6).encode(y=y, tooltip=alt.Tooltip("tip:N"))
+    points = base.mark_point(size=45, opacity=0.6, color=HUE).encode(y=y, tooltip=alt.Tooltip("tip:N"))
     line = base.mark_line(color=theme.INK, strokeWidth=1.5).encode(
         y=alt.Y("mean(value):Q", title=title)
     )
     return alt.layer(line, points).properties(height=200)
+
+
+def relations_chart(rows: Sequence[Mapping[str, Any]]) -> Any:
+    """Draw how often the best head finds each relation, beside the best fixed distance."""
+    import altair as alt
+
+    names = [f"{row['relation']}, from {row['from']}" for row in rows]
+    kinds = {"accuracy": "best head", "offset_accuracy": "best fixed distance"}
+    values = [
+        {
+            "name": name,
+            "kind": kind,
+            "value": row[key],
+            "tip": f"{row['layer']}, head {row['head']}"
+            if key == "accuracy"
+            else f"{row['offset']:+d} words",
+            "arcs": row["arcs"],
+        }
+        for name, row in zip(names, rows)
+        for key, kind in kinds.items()
+    ]
+    base = alt.Chart(alt.InlineData(values=values)).encode(
+        x=alt.X(
+            "value:Q",
+            title="share of arcs found, on sentences that chose neither",
+            scale=alt.Scale(domain=[0, 1]),
+            axis=alt.Axis(format=".0%"),
+        ),
+        y=alt.Y("name:N", title=None, sort=names, axis=alt.Axis(labelLimit=0, grid=True)),
+    )
+    colours = dict(zip(kinds.values(), (theme.HUES[0], theme.FAINT)))
+    return base.mark_point(size=70, opacity=1).encode(
+        color=alt.Color(
+            "kind:N",
+            title=None,
+            scale=alt.Scale(domain=list(colours), range=list(colours.values())),
+        ),
+        tooltip=[
+            alt.Tooltip("name:N"),
+            alt.Tooltip("kind:N"),
+            alt.Tooltip("tip:N", title="which"),
+            alt.Tooltip("value:Q", format=".1%"),
+            alt.Tooltip("arcs:Q", format=","),
+        ],
+    ).properties(height=max(22 * len(names), 60))
 
 
 def _labels(layers: Sequence[str]) -> str:

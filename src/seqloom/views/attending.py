@@ -35,7 +35,8 @@ def attention(model: Any, example: Any, options: AttentionOptions) -> Sheet:
     def draw(page: bool) -> dict[str, Any]:
         charts = {"Weights": weights_chart(weights, keys, steps)}
         if max(len(keys), len(steps)) <= NAMED and len(keys) > 1:
-            charts["What each token looks at most"] = arcs_chart(weights, keys, steps)
+            sides = ": back at the right, ahead at the left" if layer.itself else ""
+            charts[f"What each token looks at most{sides}"] = arcs_chart(weights, keys, steps)
         return charts
 
     return Sheet(
