@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from seqloom.charts import theme
-from seqloom.charts.heat import blend, short_name, text_width, token_font
+from seqloom.charts.heat import Cell, Side, blend, heat_map, short_name, text_width, token_font
 from seqloom.charts.translation import alignment_chart
 
 NAMED = 60  # tokens of a side up to which a map shows them
@@ -346,7 +346,7 @@ def relations_chart(rows: Sequence[Mapping[str, Any]]) -> Any:
             "value:Q",
             title="share of arcs found, on sentences that chose neither",
             scale=alt.Scale(domain=[0, 1]),
-            axis=alt.Axis(format=".0%"),
+            axis=alt.Axis(format=".0%", tickCount=5),
         ),
         y=alt.Y("name:N", title=None, sort=names, axis=alt.Axis(labelLimit=0, grid=True)),
     )
@@ -365,6 +365,46 @@ def relations_chart(rows: Sequence[Mapping[str, Any]]) -> Any:
             alt.Tooltip("arcs:Q", format=","),
         ],
     ).properties(height=max(22 * len(names), 60))
+
+
+CELL = 54  # pixels of a cost
+
+
+def costs_chart(rows: Sequence[Mapping[str, Any]], of: str) -> Any:
+    """Draw what the removal of each `part` of each `layer` costs: orange where it costs, blue where it gains."""
+    layers = list(dict.fromkeys(row["layer"] for row in rows))
+    parts = list(dict.fromkeys(row["part"] for row in rows))
+    parts = [*(part for part in parts if part.isdecimal()), *(p for p in parts if not p.isdecimal())]
+    top = max(max(abs(row[of]) for row in rows), 1e-9)
+    cells = [
+        Cell(
+            layers.index(row["layer"]),
+            parts.index(row["part"]),
+            math.sqrt(abs(row[of]) / top),
+            signed(row[of]),
+            f"{row[of]:+.4g}",
+            AHEAD if row[of] > 0 else BACK,
+        )
+        for row in rows
+    ]
+    names = [part if not part.isdecimal() else f"head {part}" for part in parts]
+    return heat_map(
+        cells,
+        Side("", layers, 26),
+        Side("what is removed", names, CELL, "orange: it is missed; blue: better without it"),
+    )
+
+
+def signed(value: float) -> str:
+    """Write a number with its sign in at most six characters.
+
+    >>> signed(0.12345), signed(-3.2), signed(123.4), signed(0.0)
+    ('+0.123', '-3.20', '+123', '0')
+    """
+    if value == 0:
+        return "0"
+    digits = 3 if abs(value) < 1 else 2 if abs(value) < 10 else 1 if abs(value) < 100 else 0
+    return f"{value:+.{digits}f}"
 
 
 def _labels(layers: Sequence[str]) -> str:

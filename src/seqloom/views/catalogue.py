@@ -99,6 +99,17 @@ VIEWS = {
             "seqloom inspect heads model --tagged sentences.conllu --chart heads.html",
         ),
     ),
+    "ablation": View(
+        "What each head and each layer is worth: the cost in bits, accuracy or F1 of removing it.",
+        "removal",
+        needs.heads_and_data,
+        inputs=("model", "data"),
+        options=configs.AblationOptions,
+        examples=(
+            "seqloom inspect ablation model valid.txt",
+            "seqloom inspect ablation model valid.txt --examples 500 --chart heads.png",
+        ),
+    ),
     # ---- what is in the vectors
     # ---- answers
     # ---- runs
