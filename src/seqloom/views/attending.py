@@ -44,6 +44,7 @@ def attention(model: Any, example: Any, options: AttentionOptions) -> Sheet:
         draw,
         {
             "layer": layer.name,
+            "layers": layer.names,
             "head": options.head,
             "tokens": layer.keys,
             "steps": layer.steps,

@@ -142,7 +142,7 @@ def arcs_of(model: Any, path: str, most: int) -> list[dict[str, Any]]:
 
 
 def _splits_at_blanks(model: Any) -> bool:
-    return getattr(getattr(model, "tokenizer", None), "kind", "") == "whitespace"
+    return model.task != "tagger" and model.tokenizer.kind == "whitespace"
 
 
 def _count(table: dict[tuple[str, str], list[Any]], sentence: Parsed, looks: Looks) -> None:

@@ -205,6 +205,11 @@ def _tagged(model: Any, data: Any, most: int) -> tuple[Callable[[Any], Sums], in
     if tagged.scheme and scheme:
         tagged = tagged.converted(scheme)
     tagged = tagged.part(slice(most))
+    if 2 * len({*tagged.tagset} & {*model.tags}) < len(tagged.tagset):
+        raise DataError(
+            f"the tags of the data ({tagged.tagset[0]}, ...) are not those of the model ({model.tags[0]}, ...); "
+            "give data with these, such as read_tagged(..., tag_column=...)"
+        )
 
     def measure(one: Any) -> Sums:
         found = one.predict(tagged.sentences)
@@ -275,7 +280,7 @@ def _ratio(sums: np.ndarray) -> np.ndarray:
 
 def _cost(name: str, whole: np.ndarray, left: np.ndarray) -> float:
     """Return what a removal costs: bits more, or points fewer."""
-    return float((_ratio(left) - _ratio(whole)) * (1 if name.endswith("bits") else -100))
+    return float((_ratio(left) - _ratio(whole)) * (1 if name.endswith("bits") else -100)) + 0.0
 
 
 def _interval(name: str, whole: np.ndarray, left: np.ndarray) -> tuple[float | None, float | None]:
@@ -285,7 +290,7 @@ def _interval(name: str, whole: np.ndarray, left: np.ndarray) -> tuple[float | N
         lambda sums: sign * (_ratio(sums[..., 2:]) - _ratio(sums[..., :2])),
         samples=SAMPLES,
     )
-    return (None, None) if math.isnan(low) else (low, high)
+    return (None, None) if math.isnan(low) else (low + 0.0, high + 0.0)
 
 
 # ---- words
