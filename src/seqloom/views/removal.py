@@ -150,15 +150,16 @@ def measure_of(model: Any, data: Any, most: int) -> tuple[Callable[[Any], Sums],
 
 def _language(model: Any, data: Any, most: int) -> tuple[Callable[[Any], Sums], int, str]:
     lines = _lines_of(data, most)
-    ids, lengths = model.encode("\n".join(lines))
+    text = "\n".join(lines)
+    tokens = len(model.encode(text)[0])
 
     def measure(one: Any) -> Sums:
-        bits = -one.sequence_log_probs(ids, lengths).astype(np.float64) / math.log(2)
+        bits = -np.array(one.token_scores(text), np.float64) / math.log(2)
         starts = np.arange(0, len(bits), STRETCH)
         counts = np.diff(starts, append=len(bits))
         return {"bits": np.stack([np.add.reduceat(bits, starts), counts], axis=1)}
 
-    return measure, len(ids), f"tokens in {len(lines):,} lines"
+    return measure, tokens, f"tokens in {len(lines):,} lines"
 
 
 def _masked(model: Any, data: Any, most: int) -> tuple[Callable[[Any], Sums], int, str]:
