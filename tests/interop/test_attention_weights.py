@@ -1,4 +1,4 @@
-"""Weights of attention are those of transformers with eager attention, for the same weights of the network."""
+"""Weights of attention are those of transformers with eager attention, on the same network."""
 
 import numpy as np
 import pytest

@@ -38,7 +38,14 @@ def gpt():
     from seqloom.training.config import TrainConfig
 
     model = seqloom.GPT(
-        tokenizer="whitespace", context=32, d_model=16, n_layers=2, n_heads=4, min_count=1, unit="line", positions="learned"
+        tokenizer="whitespace",
+        context=32,
+        d_model=16,
+        n_layers=2,
+        n_heads=4,
+        min_count=1,
+        unit="line",
+        positions="learned",
     )
     return model.fit("\n".join([WORDS] * 30), train=TrainConfig(steps=40, lr=0.02))
 
@@ -137,7 +144,13 @@ def test_arcs_are_the_largest_weights_of_each_step():
         (2, 2, 0.7),
         (2, 1, 0.2),
     ]
-    assert [arc[:2] for arc in strongest(weights, itself=True)] == [(0, 1), (0, 2), (1, 2), (2, 1), (2, 0)]
+    assert [arc[:2] for arc in strongest(weights, itself=True)] == [
+        (0, 1),
+        (0, 2),
+        (1, 2),
+        (2, 1),
+        (2, 0),
+    ]
 
 
 # ---- patterns
@@ -254,7 +267,9 @@ def test_relations_of_a_planted_head(gpt, tmp_path, monkeypatch):
 
 def test_pairs(gpt, tmp_path):
     path = tmp_path / "pairs.tsv"
-    path.write_text("the cat sat on the log and the dog\tthe\tcat\tlog\n# said\nthe mat sat on\tsat\tmat\tthe\n")
+    path.write_text(
+        "the cat sat on the log and the dog\tthe\tcat\tlog\n# said\nthe mat sat on\tsat\tmat\tthe\n"
+    )
     pairs = read_pairs(str(path))
     assert pairs[0][1:] == ((27, 30), (4, 7), [(19, 22)])
     rows = seqloom.inspect.heads(gpt, None, pairs=str(path)).data["pairs"]
@@ -299,7 +314,9 @@ def test_removing_a_head_leaves_out_its_part_of_the_sum(gpt):
     import torch
 
     ids, lengths = gpt.encode(WORDS)
-    part = next(part for part in parts_of(gpt) if (part.layer, part.part) == ("blocks.1.attention", "2"))
+    part = next(
+        part for part in parts_of(gpt) if (part.layer, part.part) == ("blocks.1.attention", "2")
+    )
     ours = without(gpt, part.names).sequence_log_probs(ids, lengths)
     network = gpt.network()
     module = dict(network.named_modules())["blocks.1.attention.out"]
@@ -346,7 +363,9 @@ def test_a_layer_without_its_additions_passes_its_input_on(gpt):
     model = without(gpt, names)
     arrays = model.trace(WORDS, "*.out").arrays
     assert np.array_equal(arrays["blocks.0.out"], arrays["blocks.1.out"])
-    assert not np.array_equal(*(gpt.trace(WORDS, "*.out").arrays[f"blocks.{i}.out"] for i in (0, 1)))
+    assert not np.array_equal(
+        *(gpt.trace(WORDS, "*.out").arrays[f"blocks.{i}.out"] for i in (0, 1))
+    )
 
 
 @pytest.mark.parametrize(
@@ -400,10 +419,11 @@ def test_commands(gpt, tmp_path):
     (tmp_path / "pairs.tsv").write_text("the cat sat on the log\ton\tcat\tthe\n")
     (tmp_path / "valid.txt").write_text(WORDS + "\n")
     model = str(tmp_path / "model")
+    tagged, pairs = str(tmp_path / "a.conllu"), str(tmp_path / "pairs.tsv")
     for arguments, key in (
         (["attention", model, WORDS, "--layer", "0", "--head", "1"], "weights"),
         (["heads", model, WORDS], "rows"),
-        (["heads", model, "--tagged", str(tmp_path / "a.conllu"), "--pairs", str(tmp_path / "pairs.tsv")], "arcs"),
+        (["heads", model, "--tagged", tagged, "--pairs", pairs], "arcs"),
         (["ablation", model, str(tmp_path / "valid.txt")], "rows"),
     ):  # fmt: skip
         result = CliRunner().invoke(main, ["inspect", *arguments, "--json"])
@@ -417,7 +437,9 @@ def test_pictures_of_large_maps_are_images(gpt, tmp_path):
 
     weights = np.tril(np.random.default_rng(0).random((700, 700)))
     names = ["x"] * 700
-    spec = json.dumps(weights_chart(weights / weights.sum(1, keepdims=True), names, names).to_dict())
+    spec = json.dumps(
+        weights_chart(weights / weights.sum(1, keepdims=True), names, names).to_dict()
+    )
     assert len(spec) < 400_000
     assert "data:image/png" in spec
     seqloom.inspect.heads(gpt, WORDS).save(tmp_path / "heads.html")

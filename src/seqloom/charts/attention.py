@@ -1,5 +1,5 @@
-"""Weights of attention as pictures: one head as a map, with tokens or, of a long text, with tiles; the same as
-arcs between tokens; and all heads of a network beside each other.
+"""Weights of attention as pictures: one head as a map, with tokens or, of a long text, with tiles; the same
+as arcs between tokens; and all heads of a network beside each other.
 
 A map of some thousand tokens is an image inside of the chart, not a mark for each cell, so it stays small.
 """
@@ -99,7 +99,10 @@ def _tile_chart(weights: np.ndarray) -> Any:
 # ---- arcs
 
 LINE = 19  # pixels between tokens
-OF_A_TOKEN, LEAST = 2, 0.05  # arcs that begin at a token at most, and the weight from which on one is drawn
+OF_A_TOKEN, LEAST = (
+    2,
+    0.05,
+)  # arcs that begin at a token at most, and the weight from which on one is drawn
 CURVE = 16  # pieces of an arc
 WIDEST_ARC = 260  # pixels
 BACK, AHEAD = theme.HUES[0], theme.HUES[1]
@@ -126,9 +129,7 @@ def strongest(weights: np.ndarray, itself: bool) -> list[tuple[int, int, float]]
     found = []
     for step, row in enumerate(weights):
         best = [int(i) for i in np.argsort(-row, kind="stable") if not (itself and i == step)]
-        found += [
-            (step, key, float(row[key])) for key in best[:OF_A_TOKEN] if row[key] >= LEAST
-        ]
+        found += [(step, key, float(row[key])) for key in best[:OF_A_TOKEN] if row[key] >= LEAST]
     return found
 
 
@@ -202,7 +203,9 @@ def _drawn(
 
     last = max(name["y"] for name in names)
     x = alt.X("x:Q", title=None, axis=None, scale=alt.Scale(domain=list(bounds), nice=False))
-    y = alt.Y("y:Q", title=None, axis=None, scale=alt.Scale(domain=[-0.6, last + 0.6], reverse=True))
+    y = alt.Y(
+        "y:Q", title=None, axis=None, scale=alt.Scale(domain=[-0.6, last + 0.6], reverse=True)
+    )
     layers = []
     if rows:
         strength = alt.Scale(domain=[0, 1], range=[0.12, 1])
@@ -280,10 +283,14 @@ def heads_chart(maps: Sequence[HeadMap]) -> Any:
     base = alt.Chart(alt.InlineData(values=rows)).encode(x=x, y=y, tooltip=alt.Tooltip("tip:N"))
     at = {"align": "left", "baseline": "top"}
     images = base.mark_image(width=HEAD, height=HEAD, aspect=False, **at).encode(url="url:N")
-    frames = base.mark_rect(fillOpacity=0, stroke=theme.GRID).encode(
-        x2=alt.X2("right:Q"), y2=alt.Y2("low:Q")
-    ).transform_calculate(right=f"datum.x + {HEAD}", low=f"datum.y + {HEAD}")
-    labels = base.mark_text(align="left", baseline="bottom", dy=-1, fontSize=10).encode(text="label:N")
+    frames = (
+        base.mark_rect(fillOpacity=0, stroke=theme.GRID)
+        .encode(x2=alt.X2("right:Q"), y2=alt.Y2("low:Q"))
+        .transform_calculate(right=f"datum.x + {HEAD}", low=f"datum.y + {HEAD}")
+    )
+    labels = base.mark_text(align="left", baseline="bottom", dy=-1, fontSize=10).encode(
+        text="label:N"
+    )
     beside = (
         alt.Chart(alt.InlineData(values=names))
         .mark_text(align="right", dx=-10, fontSize=theme.FONT_SIZE - 2)
@@ -315,7 +322,9 @@ def by_layer_chart(rows: Sequence[Mapping[str, Any]], of: str, title: str) -> An
         )
     )
     y = alt.Y("value:Q", title=title, scale=alt.Scale(zero=True, nice=True))
-    points = base.mark_point(size=45, opacity=0.6, color=HUE).encode(y=y, tooltip=alt.Tooltip("tip:N"))
+    points = base.mark_point(size=45, opacity=0.6, color=HUE).encode(
+        y=y, tooltip=alt.Tooltip("tip:N")
+    )
     line = base.mark_line(color=theme.INK, strokeWidth=1.5).encode(
         y=alt.Y("mean(value):Q", title=title)
     )
@@ -351,30 +360,37 @@ def relations_chart(rows: Sequence[Mapping[str, Any]]) -> Any:
         y=alt.Y("name:N", title=None, sort=names, axis=alt.Axis(labelLimit=0, grid=True)),
     )
     colours = dict(zip(kinds.values(), (theme.HUES[0], theme.FAINT)))
-    return base.mark_point(size=70, opacity=1).encode(
-        color=alt.Color(
-            "kind:N",
-            title=None,
-            scale=alt.Scale(domain=list(colours), range=list(colours.values())),
-        ),
-        tooltip=[
-            alt.Tooltip("name:N"),
-            alt.Tooltip("kind:N"),
-            alt.Tooltip("tip:N", title="which"),
-            alt.Tooltip("value:Q", format=".1%"),
-            alt.Tooltip("arcs:Q", format=","),
-        ],
-    ).properties(height=max(22 * len(names), 60))
+    return (
+        base.mark_point(size=70, opacity=1)
+        .encode(
+            color=alt.Color(
+                "kind:N",
+                title=None,
+                scale=alt.Scale(domain=list(colours), range=list(colours.values())),
+            ),
+            tooltip=[
+                alt.Tooltip("name:N"),
+                alt.Tooltip("kind:N"),
+                alt.Tooltip("tip:N", title="which"),
+                alt.Tooltip("value:Q", format=".1%"),
+                alt.Tooltip("arcs:Q", format=","),
+            ],
+        )
+        .properties(height=max(22 * len(names), 60))
+    )
 
 
 CELL = 54  # pixels of a cost
 
 
 def costs_chart(rows: Sequence[Mapping[str, Any]], of: str) -> Any:
-    """Draw what the removal of each `part` of each `layer` costs: orange where it costs, blue where it gains."""
+    """Draw what the removal of each `part` of each `layer` costs, orange; blue where it is better."""
     layers = list(dict.fromkeys(row["layer"] for row in rows))
     parts = list(dict.fromkeys(row["part"] for row in rows))
-    parts = [*(part for part in parts if part.isdecimal()), *(p for p in parts if not p.isdecimal())]
+    parts = [
+        *(part for part in parts if part.isdecimal()),
+        *(p for p in parts if not p.isdecimal()),
+    ]
     top = max(max(abs(row[of]) for row in rows), 1e-9)
     cells = [
         Cell(

@@ -30,7 +30,9 @@ def attention(model: Any, example: Any, options: AttentionOptions) -> Sheet:
         raise ConfigError(f"head must be from 0 to {len(layer.weights) - 1}; got {options.head}")
     weights = layer.weights.mean(0) if options.head is None else layer.weights[options.head]
     keys, steps = list(map(visible, layer.keys)), list(map(visible, layer.steps))
-    which = f"mean of {len(layer.weights)} heads" if options.head is None else f"head {options.head}"
+    which = (
+        f"mean of {len(layer.weights)} heads" if options.head is None else f"head {options.head}"
+    )
 
     def draw(page: bool) -> dict[str, Any]:
         charts = {"Weights": weights_chart(weights, keys, steps)}
@@ -84,7 +86,9 @@ def layer_names(model: Any) -> list[str]:
     ]
     config = model.config
     published = getattr(config, "published", None) or config
-    if getattr(published, "shared_layers", False) and len(names) == 1:  # one block, used again and again
+    if (
+        getattr(published, "shared_layers", False) and len(names) == 1
+    ):  # one block, used again and again
         names = [names[0].replace(".0.", f".{i}.") for i in range(published.n_layers)]
     if model.task == "translator" and getattr(config, "attention", "none") != "none":
         names.append("cross")

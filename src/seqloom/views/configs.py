@@ -56,7 +56,9 @@ class HeadsOptions(Config):
         "which one each head looks at",
         metavar="FILE",
     )
-    sentences: int = option(400, "sentences of tagged that are read", minimum=4, maximum=MAX_INTEGER)
+    sentences: int = option(
+        400, "sentences of tagged that are read", minimum=4, maximum=MAX_INTEGER
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

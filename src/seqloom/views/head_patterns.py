@@ -95,12 +95,13 @@ def _rows(model: Any, example: Any) -> tuple[list[dict[str, Any]], list[HeadMap]
 
 class Seen(NamedTuple):
     """What the steps of a layer can look at: the number of tokens for each (T,), the steps that are counted
-    (T,), pairs of the same word (T, S), and whether it is of a sequence to itself.
+    (T,), pairs of the same word (T, S), distances (T, S), and whether it is of a sequence to itself.
     """
 
     many: np.ndarray
     counted: np.ndarray
     same: np.ndarray
+    apart: np.ndarray
     itself: bool
     keys: Sequence[str]
 
@@ -120,7 +121,8 @@ class Seen(NamedTuple):
             np.fill_diagonal(same, False)
         if causal:
             same = np.tril(same)
-        return cls(many, counted, same, layer.itself, layer.keys)
+        apart = np.abs(np.arange(steps)[:, None] - np.arange(keys)[None, :]).astype(np.float32)
+        return cls(many, counted, same, apart, layer.itself, layer.keys)
 
 
 def describe(weights: np.ndarray, seen: Seen) -> dict[str, Any]:
@@ -143,7 +145,7 @@ def describe(weights: np.ndarray, seen: Seen) -> dict[str, Any]:
         "pattern": pattern,
         "entropy": float(entropies.mean()),
         "largest_entropy": most,
-        "distance": _distance(weights, seen, rows),
+        "distance": float(np.einsum("ts,ts->t", weights, seen.apart)[rows].mean(dtype=np.float64)),
         **{name.replace(" ", "_"): value for name, value in strengths.items()},
         "stripe_token": seen.keys[stripe],
     }
@@ -208,18 +210,16 @@ def _strength(
     return (mean - expected) / (1 - expected) if expected < 1 else 0.0
 
 
-def _distance(weights: np.ndarray, seen: Seen, rows: np.ndarray) -> float:
-    steps, keys = weights.shape
-    apart = np.abs(np.arange(steps)[:, None] - np.arange(keys)[None, :]).astype(np.float32)
-    return float(np.einsum("ts,ts->t", weights, apart)[rows].mean(dtype=np.float64))
-
-
 # ---- words
 
 
 def _lines(rows: list[dict[str, Any]]) -> list[str]:
     width = max(len(row["layer"]) for row in rows[:MAX_LINES]) + 2
-    named = [name for name in ("previous", "next", "first", "same_word") if any(row.get(name) for row in rows)]
+    named = [
+        name
+        for name in ("previous", "next", "first", "same_word")
+        if any(row.get(name) for row in rows)
+    ]
     head = "".join(f"{name.replace('_', ' '):>11}" for name in named)
     lines = [f"{'layer':<{width}}head  {'pattern':<10}{'entropy':>9}{'distance':>10}{head}"]
     for row in rows[:MAX_LINES]:

@@ -1,8 +1,8 @@
 """Which words of a sentence each head finds: the head or the dependents of a word, by tagged data, and the
 earlier mention that a pronoun refers to, by a file of pairs.
 
-What a word looks at is the mean over its tokens of the weights on all tokens of another word; the marks of the
-model are not chosen from. With many heads the best one is good by chance. So the head for a relation is
+What a word looks at is the mean over its tokens of the weights on all tokens of another word; the marks of
+the model are not chosen from. With many heads the best one is good by chance. So the head for a relation is
 chosen on every other sentence and measured on the others, beside the best fixed distance, chosen in the same
 way (Clark et al. 2019 compare with it too).
 """
@@ -26,7 +26,11 @@ from seqloom.views.attending import layers_of
 
 FEW = 10  # arcs of a relation in each half, below which it is left out
 LEFT_OUT = ("punct", "root", "dep")
-MAX_LINES, BEST, DRAWN = 40, 8, 24  # relations and heads in the table of a terminal, relations in a chart
+MAX_LINES, BEST, DRAWN = (
+    40,
+    8,
+    24,
+)  # relations and heads in the table of a terminal, relations in a chart
 Place = tuple[int, int]  # the first character of a word and the one after its last
 
 
@@ -51,15 +55,15 @@ def words_look(model: Any, words: Sequence[str], text: str, places: Sequence[Pla
         if not len(members):
             members = _members(model, layer.steps, text, places)
         counts = np.maximum(members.sum(0), 1)
-        parts.append(np.einsum("tw,hts,sv->hwv", members / counts, layer.weights, members, optimize=True))
+        parts.append(
+            np.einsum("tw,hts,sv->hwv", members / counts, layer.weights, members, optimize=True)
+        )
         names += [(layer.name, head) for head in range(len(layer.weights))]
         ahead |= bool(np.triu(layer.weights.max(0), 1).any())
     return Looks(names, np.concatenate(parts), ahead, members.any(0))
 
 
-def _members(
-    model: Any, steps: list[str], text: str, places: Sequence[Place]
-) -> np.ndarray:
+def _members(model: Any, steps: list[str], text: str, places: Sequence[Place]) -> np.ndarray:
     """Return which steps belong to which words, (T, W)."""
     members = np.zeros((len(steps), len(places)), np.float32)
     own_words = model.task == "tagger" and not model.config.published
@@ -188,8 +192,8 @@ def read_pairs(path: str) -> list[Mention]:
         cells = [cell.strip() for cell in line.split("\t")]
         if len(cells) < 4 or not all(cells):
             raise DataError(
-                f"{path}, line {number}: it takes a text, a mention, what it refers to and what else it might, "
-                "with tabs between"
+                f"{path}, line {number}: it takes a text, a mention, what it refers to and what else it "
+                "might, with tabs between"
             )
         text, mention, *candidates = cells
         at = _find(text, mention, len(text))
@@ -228,7 +232,9 @@ def pairs_of(model: Any, path: str) -> list[dict[str, Any]]:
                 for start, stop in (pair.mention, pair.right, *pair.wrong)
             )
             if not all(looks.read[words].all() for words in (at, *candidates)):
-                raise DataError(f"{path}: {pair.text!r} is too long for this model, or not read to its end")
+                raise DataError(
+                    f"{path}: {pair.text!r} is too long for this model, or not read to its end"
+                )
             each = [looks.weights[:, at][:, :, words].sum(2).mean(1) for words in candidates]
             shares.append((each[0], np.max(each[1:], axis=0)))
             bar.advance()
@@ -272,7 +278,8 @@ def arc_lines(rows: list[dict[str, Any]], further: bool) -> list[str]:
     )
     for row in rows[:MAX_LINES]:
         lines.append(
-            f"{row['relation']:<12}{row['from']:<12}{row['arcs']:>6,}  {row['layer']:<{width}}{row['head']:>4}"
+            f"{row['relation']:<12}{row['from']:<12}{row['arcs']:>6,}  {row['layer']:<{width}}"
+            f"{row['head']:>4}"
             f"{row['accuracy']:>7.0%}{row['offset_accuracy']:>7.0%} ({row['offset']:+d})"
         )
     return lines
@@ -291,8 +298,8 @@ def pair_lines(rows: list[dict[str, Any]], further: bool) -> tuple[list[str], li
     pairs, best = rows[0]["pairs"], max(row["accuracy"] for row in rows)
     chance = best_by_chance(len(rows), pairs)
     return lines, [
-        f"{pairs} pairs, {len(rows)} heads: the best is right in {best:.0%}; the best of as many coins would be "
-        f"in {chance:.0%}."
+        f"{pairs} pairs, {len(rows)} heads: the best is right in {best:.0%}; the best of as many coins would "
+        f"be in {chance:.0%}."
     ]
 
 

@@ -33,7 +33,14 @@ def attention(model: Any) -> bool:
 
 def heads_and_data(model: Any) -> bool:
     """Tell whether it has heads of attention that can be removed, and is measured on data."""
-    tasks = ("language model", "masked language model", "classifier", "tagger", "answerer", "translator")
+    tasks = (
+        "language model",
+        "masked language model",
+        "classifier",
+        "tagger",
+        "answerer",
+        "translator",
+    )
     return (
         model.task in tasks
         and not getattr(model, "reads_numbers", False)

@@ -1,9 +1,9 @@
 """What a head or a layer is worth: the model is measured again without it.
 
-A copy of the model has zeros where the head's vector enters the output projection of its attention. Without a
-whole layer its attention and its perceptron add nothing. Nothing else changes and nothing is trained again, so
-other heads may do the same: then each alone costs little, and all together much (Michel et al. 2019, "Are
-Sixteen Heads Really Better than One?").
+A copy of the model has zeros where the head's vector enters the output projection of its attention. Without
+a whole layer its attention and its perceptron add nothing. Nothing else changes and nothing is trained
+again, so other heads may do the same: then each alone costs little, and all together much (Michel et al.
+2019, "Are Sixteen Heads Really Better than One?").
 """
 
 from __future__ import annotations
@@ -97,9 +97,7 @@ def parts_of(model: Any) -> list[Part]:
         both: dict[str, slice | None] = dict.fromkeys(_with_bias(shapes, name))
         parts.append(Part(attention, ALL_HEADS, both))
         if attention.endswith(".attention"):
-            outs = [
-                f"{block}.{part}.weight" for part in ("attention.out", "cross.out", "mlp.down")
-            ]
+            outs = [f"{block}.{part}.weight" for part in ("attention.out", "cross.out", "mlp.down")]
             every = dict.fromkeys(
                 each for out in outs if out in shapes for each in _with_bias(shapes, out)
             )
@@ -208,8 +206,8 @@ def _tagged(model: Any, data: Any, most: int) -> tuple[Callable[[Any], Sums], in
     tagged = tagged.part(slice(most))
     if 2 * len({*tagged.tagset} & {*model.tags}) < len(tagged.tagset):
         raise DataError(
-            f"the tags of the data ({tagged.tagset[0]}, ...) are not those of the model ({model.tags[0]}, ...); "
-            "give data with these, such as read_tagged(..., tag_column=...)"
+            f"the tags of the data ({tagged.tagset[0]}, ...) are not those of the model ({model.tags[0]}, "
+            "...); give data with these, such as read_tagged(..., tag_column=...)"
         )
 
     def measure(one: Any) -> Sums:
@@ -306,17 +304,17 @@ def _sentences(rows: list[dict[str, Any]], values: dict[str, float], said: str) 
     key = f"{name}_cost"
     heads = [row for row in rows if row["part"] not in (ALL_HEADS, LAYER)]
     together = {row["layer"]: row[key] for row in rows if row["part"] == ALL_HEADS}
-    free = sum(row[f"{name}_interval"][0] is not None and row[f"{name}_interval"][0] <= 0 for row in heads)
-    sums = {
-        layer: sum(row[key] for row in heads if row["layer"] == layer) for layer in together
-    }
+    free = sum(
+        row[f"{name}_interval"][0] is not None and row[f"{name}_interval"][0] <= 0 for row in heads
+    )
+    sums = {layer: sum(row[key] for row in heads if row["layer"] == layer) for layer in together}
     most = max(together, key=lambda layer: together[layer] - sums[layer])
     return [
         f"The whole model on {said}: {shown}.",
         f"{free} of {len(heads)} heads can be removed without a cost that these data show (the 95 % interval "
         "of the cost reaches zero).",
-        f"Removed one at a time, the heads of {most} cost {sums[most]:+.3f} {UNITS[name]} in sum; all of them "
-        f"together {together[most]:+.3f}.",
+        f"Removed one at a time, the heads of {most} cost {sums[most]:+.3f} {UNITS[name]} in sum; all of "
+        f"them together {together[most]:+.3f}.",
     ]
 
 
