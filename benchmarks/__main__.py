@@ -19,6 +19,7 @@ from importlib import import_module
 # name: module and function, which are imported when they are run
 SUITES = {
     "anomalies": "anomalies.run",
+    "attention-maps": "attention_maps.run",
     "calls": "calls.run",
     "ngram": "ngram.run",
     "readers": "readers.run",

@@ -20,6 +20,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from seqloom.directories import writing_file
 from seqloom.errors import ConfigError, MissingExtra, suggest
 from seqloom.forks import needs_threads
@@ -290,6 +292,26 @@ def smaller_png(data: bytes) -> bytes:
         data[:8]
         + head
         + _chunk(b"IDAT", zlib.compress(zlib.decompress(body), 9))
+        + _chunk(b"IEND", b"")
+    )
+
+
+def indexed_png(indices: np.ndarray, colours: Sequence[str]) -> bytes:
+    """Write an image (rows, columns) of whole numbers as PNG, with a colour for each number.
+
+    >>> smaller_png(indexed_png(np.array([[0, 1]], np.uint8), ["#ffffff", "#0072b2"]))[1:4]
+    b'PNG'
+    """
+    rows, columns = indices.shape
+    head = struct.pack(">IIBBBBB", columns, rows, 8, 3, 0, 0, 0)  # 8 bits, with a palette
+    lines = np.zeros((rows, columns + 1), np.uint8)  # each begins with its filter: none
+    lines[:, 1:] = indices
+    palette = b"".join(bytes.fromhex(colour.removeprefix("#")) for colour in colours)
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + _chunk(b"IHDR", head)
+        + _chunk(b"PLTE", palette)
+        + _chunk(b"IDAT", zlib.compress(lines.tobytes(), 6))
         + _chunk(b"IEND", b"")
     )
 

@@ -151,9 +151,14 @@ ROW = 24
 MAX_TOKENS = 200  # tokens of a side that are drawn
 
 
-def alignment_chart(weights: np.ndarray, source: Sequence[str], target: Sequence[str]) -> Any:
+def alignment_chart(
+    weights: np.ndarray,
+    source: Sequence[str],
+    target: Sequence[str],
+    titles: tuple[str, str] = ("target", "source"),
+) -> Any:
     """Draw weights (T, S), target tokens from top to bottom and source tokens from left to right,
-    darker where they are larger.
+    darker where they are larger. `titles` of the sides, if they are something else.
     """
     table = np.asarray(weights, np.float64)
     if table.shape != (len(target), len(source)) or not table.size:
@@ -178,7 +183,7 @@ def alignment_chart(weights: np.ndarray, source: Sequence[str], target: Sequence
         for t, row in enumerate(table)
         for s, weight in enumerate(row)
     ]
-    return heat_map(cells, Side("target", target, height), Side("source", source, width))
+    return heat_map(cells, Side(titles[0], target, height), Side(titles[1], source, width))
 
 
 def length_chart(

@@ -118,7 +118,7 @@ def command_of(name: str, view: View) -> click.Command:
         if chart is not None:
             check_target(chart)
         options = given(view.options, values)
-        sheet = run(name, *read_inputs(view, values), **options)
+        sheet = run(name, *read_inputs(view, values, options), **options)
         if chart is not None:
             sheet.save(chart)
         if as_json:
@@ -141,13 +141,15 @@ def command_of(name: str, view: View) -> click.Command:
     )(made)
 
 
-def read_inputs(view: View, values: dict[str, Any]) -> list[Any]:
-    """Return what a view looks at, from the arguments of its command."""
+def read_inputs(view: View, values: dict[str, Any], options: dict[str, Any]) -> list[Any]:
+    """Return what a view looks at, from the arguments of its command and the options that are given."""
     inputs: list[Any] = []
     for kind in view.inputs:
         value = values[kind]
         if kind in ("model", "other"):
             inputs.append(tasks.open_model("inspect", value))
+        elif kind == "text" and not value and any(options.get(name) for name in view.instead):
+            inputs.append(None)
         elif kind == "text":
             inputs.append(read_example(inputs[0], value))
         elif kind == "data":

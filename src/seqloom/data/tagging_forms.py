@@ -211,17 +211,33 @@ class _Shape:
 
 
 def _conllu(document: Document, column: str | int | None) -> Sentences:
-    """Read the words of CoNLL-U; skip multiword tokens (`3-4`) and empty nodes (`5.1`)."""
+    """Read the words of CoNLL-U and one column, or a feature, as their tags."""
     sentences = Sentences(document.name)
     name = "upos" if column is None else str(column)
     index = _CONLLU.get(name.lower(), -1)
-    words: list[str] = []
-    cells: list[str] = []  # of the column, or all features
+    for rows in conllu_rows(document):
+        cells = [row[index] if index >= 0 else row[5] for _, row in rows]
+        sentences.add([row[1] for _, row in rows], cells)
+        sentences.lines.extend(number for number, _ in rows)
+    if index < 0:
+        sentences.tags = _feature(document, sentences.tags, name)
+    elif all(cell == _NOTHING for cells in sentences.tags for cell in cells) and sentences.tags:
+        raise DataError(
+            f"{document.name} has nothing in the column {name}; say which with tag_column=..."
+        )
+    return sentences
+
+
+def conllu_rows(document: Document) -> Iterator[list[tuple[int, list[str]]]]:
+    """Yield the words of each sentence of CoNLL-U: the number of the line and its ten cells; without
+    multiword tokens (`3-4`) and empty nodes (`5.1`).
+    """
+    rows: list[tuple[int, list[str]]] = []
     for number, line in _lines(document):
         if not line or line.isspace():
-            if words:
-                sentences.add(words, cells)
-                words, cells = [], []
+            if rows:
+                yield rows
+                rows = []
             continue
         if line[0] == "#":
             continue
@@ -237,18 +253,9 @@ def _conllu(document: Document, column: str | int | None) -> Sentences:
             raise DataError(
                 f"{document.name}, line {number}: {row[0]!r} in the first column, which must number the words"
             )
-        words.append(row[1])
-        cells.append(row[index] if index >= 0 else row[5])
-        sentences.lines.append(number)
-    if words:
-        sentences.add(words, cells)
-    if index < 0:
-        sentences.tags = _feature(document, sentences.tags, name)
-    elif all(cell == _NOTHING for cells in sentences.tags for cell in cells) and sentences.tags:
-        raise DataError(
-            f"{document.name} has nothing in the column {name}; say which with tag_column=..."
-        )
-    return sentences
+        rows.append((number, row))
+    if rows:
+        yield rows
 
 
 def _feature(document: Document, cells: list[list[str]], name: str) -> list[list[str]]:

@@ -45,6 +45,7 @@ class View:
     inputs: Inputs = OF_TEXT
     options: type[Config] = Config
     examples: tuple[str, ...] = ()
+    instead: tuple[str, ...] = ()  # options that may stand instead of the text, which is then None
 
     @property
     def of_models(self) -> bool:
@@ -126,6 +127,28 @@ VIEWS = {
         examples=(
             'seqloom inspect attention model "the cat sat"',
             'seqloom inspect attention model "the cat sat" --layer 1 --head 0',
+        ),
+    ),
+    "heads": View(
+        "All heads of attention: pattern, entropy and distance over a text, and which words each finds.",
+        "head_patterns",
+        needs.attention,
+        options=configs.HeadsOptions,
+        instead=("tagged", "pairs"),
+        examples=(
+            'seqloom inspect heads model "the cat sat on the mat, and the dog sat too"',
+            "seqloom inspect heads model --tagged sentences.conllu --chart heads.html",
+        ),
+    ),
+    "ablation": View(
+        "What each head and each layer is worth: the cost in bits, accuracy or F1 of removing it.",
+        "removal",
+        needs.heads_and_data,
+        inputs=("model", "data"),
+        options=configs.AblationOptions,
+        examples=(
+            "seqloom inspect ablation model valid.txt",
+            "seqloom inspect ablation model valid.txt --examples 500 --chart heads.png",
         ),
     ),
     # ---- what is in the vectors

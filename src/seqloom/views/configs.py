@@ -95,6 +95,31 @@ class AttentionOptions(LayerOptions):
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class HeadsOptions(Config):
+    tagged: str | None = option(
+        None,
+        "sentences with heads, CoNLL-U: which relations each head of attention finds",
+        metavar="FILE",
+    )
+    pairs: str | None = option(
+        None,
+        "lines of a text, a mention, what it refers to and what else it might, with tabs between: "
+        "which one each head looks at",
+        metavar="FILE",
+    )
+    sentences: int = option(
+        400, "sentences of tagged that are read", minimum=4, maximum=MAX_INTEGER
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AblationOptions(Config):
+    examples: int = option(
+        100, "lines, sentences or pairs of the data that are read", minimum=1, maximum=MAX_INTEGER
+    )
+
+
 # ---- what is in the vectors
 
 # ---- answers

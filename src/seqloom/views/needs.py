@@ -44,6 +44,23 @@ def attention(model: Any) -> bool:
     )
 
 
+def heads_and_data(model: Any) -> bool:
+    """Tell whether it has heads of attention that can be removed, and is measured on data."""
+    tasks = (
+        "language model",
+        "masked language model",
+        "classifier",
+        "tagger",
+        "answerer",
+        "translator",
+    )
+    return (
+        model.task in tasks
+        and not getattr(model, "reads_numbers", False)
+        and (has_weights(model, "*attention.out.weight") or has_weights(model, "*cross.out.weight"))
+    )
+
+
 def has_weights(model: Any, pattern: str) -> bool:
     """Tell whether a network has weights with such a name, without loading them."""
     return hasattr(model, "declared") and any(
