@@ -64,6 +64,33 @@ VIEWS = {
             "seqloom inspect surprisal model text.txt --top 5",
         ),
     ),
+    "difference": View(
+        "Where two language models disagree on a text, the largest disagreements first.",
+        "disagreement",
+        needs.language_model,
+        inputs=("model", "other", "text"),
+        options=configs.DifferenceOptions,
+        examples=(
+            'seqloom inspect difference model other "to be or not to be"',
+            "seqloom inspect difference model other text.txt --top 5 --chart difference.png",
+        ),
+    ),
+    "shares": View(
+        "Which member of a mixture paid for each token of a text.",
+        "membership",
+        needs.members,
+        examples=('seqloom inspect shares mixture "to be or not to be"',),
+    ),
+    "backoff": View(
+        "Where the probability of a token comes from in an n-gram model: what each order adds.",
+        "orders",
+        needs.ngrams,
+        options=configs.BackoffOptions,
+        examples=(
+            'seqloom inspect backoff model "to be or not to be"',
+            'seqloom inspect backoff model "to be or not to be" --token 4 --corpus text.txt',
+        ),
+    ),
     # ---- recurrent networks
     "gates": View(
         "Gates, cell and hidden states of a recurrent network along a text.",

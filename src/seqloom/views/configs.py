@@ -14,6 +14,29 @@ class SurprisalOptions(Config):
     top: int = option(3, "alternatives that are shown of each token", minimum=0, maximum=100)
 
 
+@dataclass(frozen=True, kw_only=True)
+class DifferenceOptions(Config):
+    top: int = option(
+        20, "disagreements that are listed, the largest first", minimum=1, maximum=1000
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackoffOptions(Config):
+    token: int | None = option(
+        None,
+        "the token whose probability is divided, from 1  [default: the last of the text]",
+        minimum=1,
+        maximum=MAX_INTEGER,
+    )
+    corpus: str | None = option(
+        None,
+        "text in which the longest n-gram that the model knew is looked up, such as the training text",
+        metavar="FILE",
+    )
+    lines: int = option(5, "lines of the corpus that are listed", minimum=1, maximum=100)
+
+
 # ---- recurrent networks
 
 

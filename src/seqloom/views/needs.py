@@ -18,6 +18,20 @@ def language_model(model: Any) -> bool:
     return isinstance(model, LanguageModel)
 
 
+def members(model: Any) -> bool:
+    """Tell whether it is a mixture of language models."""
+    from seqloom.models.language.mixture import Mixture
+
+    return isinstance(model, Mixture)
+
+
+def ngrams(model: Any) -> bool:
+    """Tell whether it is a back-off model of n-grams."""
+    from seqloom.models.language.ngram import NGram
+
+    return isinstance(model, NGram)
+
+
 def recurrence(model: Any) -> bool:
     """Tell whether it has recurrent layers that can be traced."""
     return hasattr(model, "trace") and has_weights(model, "*.w_h")
