@@ -116,6 +116,16 @@ VIEWS = {
     ),
     # ---- what is in the vectors
     # ---- answers
+    "trellis": View(
+        "States of a hidden Markov model along a text: filter, smoothing, the likeliest path.",
+        "lattice",
+        needs.hidden_states,
+        options=configs.TrellisOptions,
+        examples=(
+            'seqloom inspect trellis model "the dog saw the cat"',
+            "seqloom inspect trellis tagger sentence.txt --chart trellis.png",
+        ),
+    ),
     # ---- runs
 }
 

@@ -70,4 +70,11 @@ class AttentionOptions(LayerOptions):
 
 # ---- answers
 
+
+@dataclass(frozen=True, kw_only=True)
+class TrellisOptions(Config):
+    first: int = option(
+        1, "the token at which the picture begins, from 1", minimum=1, maximum=MAX_INTEGER
+    )
+
 # ---- runs

@@ -32,6 +32,14 @@ def ngrams(model: Any) -> bool:
     return isinstance(model, NGram)
 
 
+def hidden_states(model: Any) -> bool:
+    """Tell whether it is a hidden Markov model, of language or of tags."""
+    from seqloom.models.language.hmm import HMM
+    from seqloom.models.tagging.hmm_tagger import HMMTagger
+
+    return isinstance(model, (HMM, HMMTagger))
+
+
 def recurrence(model: Any) -> bool:
     """Tell whether it has recurrent layers that can be traced."""
     return hasattr(model, "trace") and has_weights(model, "*.w_h")
