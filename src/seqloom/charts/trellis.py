@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -60,7 +61,7 @@ def trellis_chart(
     ]
     way = [
         {"at": t, "row": place[int(a)], "next": t + 1, "to": place[int(b)]}
-        for t, (a, b) in enumerate(zip(path, path[1:]))
+        for t, (a, b) in enumerate(pairwise(path))
     ]
     width = min(max(COLUMN, *(text_width(word) + 8 for word in words)), WIDEST)
     x = alt.X(

@@ -116,6 +116,17 @@ VIEWS = {
     ),
     # ---- what is in the vectors
     # ---- answers
+    "explanation": View(
+        "What spoke for a label, a tag, a token of a translation or an answer, and what against it.",
+        "classification",
+        needs.explained,
+        options=configs.ExplanationOptions,
+        examples=(
+            'seqloom inspect explanation classifier "what a lovely film"',
+            'seqloom inspect explanation tagger "Mary saw New York" --word 3',
+            'seqloom inspect explanation translator "the cat" --step 2 --method attention',
+        ),
+    ),
     "trellis": View(
         "States of a hidden Markov model along a text: filter, smoothing, the likeliest path.",
         "lattice",

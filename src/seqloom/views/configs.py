@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from seqloom.config import MAX_INTEGER, Config, option
 
@@ -72,9 +73,39 @@ class AttentionOptions(LayerOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ExplanationOptions(Config):
+    method: Literal["weights", "gradients", "occlusion", "attention"] | None = option(
+        None, "how shares are found  [default: the best that the model has]"
+    )
+    label: str | int | None = option(
+        None, "the class, tag or token that is explained  [default: the model's answer]"
+    )
+    against: str | int | None = option(
+        None, "the one it is held against  [default: the likeliest other one]"
+    )
+    top: int = option(10, "shares that are listed, the largest first", minimum=1, maximum=1000)
+    word: int | None = option(
+        None,
+        "of a tagger: the word whose tag is explained, from 1  [default: 1]",
+        minimum=1,
+        maximum=MAX_INTEGER,
+    )
+    target: str | None = option(
+        None, "of a translator: a translation  [default: the model's own]", metavar="TEXT"
+    )
+    step: int | None = option(
+        None,
+        "of a translator: the token of the translation, from 1  [default: 1]",
+        minimum=1,
+        maximum=MAX_INTEGER,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class TrellisOptions(Config):
     first: int = option(
         1, "the token at which the picture begins, from 1", minimum=1, maximum=MAX_INTEGER
     )
+
 
 # ---- runs

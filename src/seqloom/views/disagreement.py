@@ -87,7 +87,8 @@ def difference(
 def side_by_side(one: Sequence[Piece], two: Sequence[Piece]) -> list[tuple[str, float, float]]:
     """Return the text between the places where pieces of both end, and its cost in each.
 
-    >>> side_by_side([Piece("to", 1.0), Piece(" be", 2.0)], [Piece("t", 1.0), Piece("o", 0.5), Piece(" be", 1.0)])
+    >>> one = [Piece("to", 1.0), Piece(" be", 2.0)]
+    >>> side_by_side(one, [Piece("t", 1.0), Piece("o", 0.5), Piece(" be", 1.0)])
     [('to', 1.0, 1.5), (' be', 2.0, 1.0)]
     """
     text, other = ("".join(piece.text for piece in its) for its in (one, two))

@@ -50,11 +50,17 @@ def trellis(model: Any, text: Any, options: TrellisOptions) -> Sheet:
     drawn = slice(low, low + COLUMNS)
     if len(tokens) > COLUMNS:
         last = min(low + COLUMNS, len(tokens))
-        summary.append(f"The picture has the tokens {options.first:,} to {last:,} of {len(tokens):,}.")
+        summary.append(
+            f"The picture has the tokens {options.first:,} to {last:,} of {len(tokens):,}."
+        )
 
     def draw(page: bool) -> Charts:
         shown = [f"{low + i + 1} {visible(token)}" for i, token in enumerate(tokens[drawn])]
-        part = lattice.filtered[drawn], lattice.smoothed[drawn], lattice.moves[low : low + COLUMNS - 1]
+        part = (
+            lattice.filtered[drawn],
+            lattice.smoothed[drawn],
+            lattice.moves[low : low + COLUMNS - 1],
+        )
         charts = {"States, token by token": trellis_chart(*part, lattice.path[drawn], shown, names)}
         if max(forgetting) > FLOOR:
             charts[FORGETTING] = forgetting_chart({model.label(): forgetting})
@@ -151,7 +157,10 @@ def _forgetting_sentence(distances: list[float]) -> str:
             f"Begun in another state, it still believes otherwise after the last token: the distance is "
             f"{distances[-1]:.3f}."
         )
-    return f"Begun in another state, it has forgotten that after {below[0]:,} tokens (distance below {FORGOTTEN})."
+    return (
+        f"Begun in another state, it has forgotten that after {below[0]:,} tokens (distance below "
+        f"{FORGOTTEN})."
+    )
 
 
 def _lines(rows: list[dict[str, Any]]) -> list[str]:

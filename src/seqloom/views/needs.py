@@ -40,6 +40,21 @@ def hidden_states(model: Any) -> bool:
     return isinstance(model, (HMM, HMMTagger))
 
 
+def explained(model: Any) -> bool:
+    """Tell whether what it read can be asked what it added to an answer."""
+    from seqloom.models import explaining
+
+    if getattr(model, "reads_numbers", False):
+        return False
+    if model.task == "classifier":
+        return model.name != "majority" and len(model.classes) > 1
+    if model.task == "tagger":
+        return bool(explaining.methods_of_tagger(model))
+    if model.task == "translator":
+        return bool(explaining.methods_of_translator(model))
+    return model.task == "answerer" and hasattr(model, "window_scores")
+
+
 def recurrence(model: Any) -> bool:
     """Tell whether it has recurrent layers that can be traced."""
     return hasattr(model, "trace") and has_weights(model, "*.w_h")

@@ -89,7 +89,9 @@ def _chosen(model: NGram, ids: np.ndarray, number: int | None) -> int:
     if number is None:
         return max(len(ids) - 2, 0) if ids[-1] == model.tokenizer.eos_id else len(ids) - 1
     if number > len(ids):
-        raise ConfigError(f"token must be from 1 to {len(ids):,}, </s> included; got {number:,}", ["token"])
+        raise ConfigError(
+            f"token must be from 1 to {len(ids):,}, </s> included; got {number:,}", ["token"]
+        )
     return number - 1
 
 
@@ -162,7 +164,11 @@ def _map(model: NGram, parts: list[list[OrderShare]], names: list[str]) -> Any:
             share = max(one.share / total, 0.0) if total > 0 else 0.0
             cells.append(
                 Cell(
-                    orders.index(one.order), column, min(share, 1.0), written(min(share, 1.0), ROOM), f"{share:.4f}"
+                    orders.index(one.order),
+                    column,
+                    min(share, 1.0),
+                    written(min(share, 1.0), ROOM),
+                    f"{share:.4f}",
                 )
             )
     return heat_map(cells, Side("order", list(map(str, orders)), 24), Side("tokens", names, width))
@@ -214,7 +220,10 @@ def _found(found: dict[str, Any]) -> str:
 def _listed(found: dict[str, Any] | None) -> list[str]:
     if found is None or not found["lines"]:
         return []
-    rows = [f"  {found['kind']} {line['unit']:,}: {visible_line(line['text'])}" for line in found["lines"]]
+    rows = [
+        f"  {found['kind']} {line['unit']:,}: {visible_line(line['text'])}"
+        for line in found["lines"]
+    ]
     return ["", *rows]
 
 

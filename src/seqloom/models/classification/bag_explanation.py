@@ -1,5 +1,5 @@
-"""What each feature of a bag adds to the scores of fastText's classifier, by the spelling of the feature: the mean
-of rows and a linear layer add up exactly.
+"""What each feature of a bag adds to the scores of fastText's classifier, by the spelling of the feature:
+the mean of rows and a linear layer add up exactly.
 """
 
 from __future__ import annotations

@@ -160,9 +160,7 @@ def explain_by_features(
 BY_WORDS = "weights", "occlusion"  # methods of models that read a text as a set of words
 
 
-def explain_by_words(
-    model: Classifier, text: str, question: tuple[int, Any, Any]
-) -> Explanation:
+def explain_by_words(model: Classifier, text: str, question: tuple[int, Any, Any]) -> Explanation:
     """Explain a text by leaving out one token after another, for any classifier of texts."""
     n, label, against = question
     tokenizer = model.tokenizers.get("text") or next(iter(model.tokenizers.values()), None)
@@ -187,9 +185,7 @@ def explain_by_words(
     )
 
 
-def two_classes(
-    model: Classifier, scores: np.ndarray, label: Any, against: Any
-) -> tuple[int, int]:
+def two_classes(model: Classifier, scores: np.ndarray, label: Any, against: Any) -> tuple[int, int]:
     """Return the columns of the class that is explained (None: the likeliest) and of that it is held
     against (None: the likeliest other).
     """
@@ -282,7 +278,9 @@ def explain(
     )
     named = (
         model.classes[label_index],
-        f"not {model.classes[label_index]}" if against_index is None else model.classes[against_index],
+        f"not {model.classes[label_index]}"
+        if against_index is None
+        else model.classes[against_index],
     )
     if method == "attention":
         log_odds = scores[label_index] - (
@@ -291,9 +289,7 @@ def explain(
             else scores[against_index]
         )
         return of_attention(*named, float(log_odds), attention(model, text), n)
-    nats, full_odds, zero_odds = token_shares(
-        model, text, label_index, against_index, None, method
-    )
+    nats, full_odds, zero_odds = token_shares(model, text, label_index, against_index, None, method)
     positions, words = steps_in_text(model, text)
     nats = np.bincount(positions, nats / temperature, len(words))
     return of_tokens(
@@ -416,5 +412,7 @@ def attention(model: NeuralClassifier, text: Any) -> list[tuple[str, float]]:
     else:
         traced = model.trace(text, "*attention.weights")
         last = np.asarray(list(traced.arrays.values())[-1]).mean(0)  # (T, S)
-        weights = last[{"first": 0, "last": -1}[pools]] if pools in ("first", "last") else last.mean(0)
+        weights = (
+            last[{"first": 0, "last": -1}[pools]] if pools in ("first", "last") else last.mean(0)
+        )
     return list(zip(traced.tokens, weights.tolist()))

@@ -344,7 +344,9 @@ class FastTextClassifier(Classifier):
 
     def _rows(self, rows: np.ndarray) -> np.ndarray:
         codes = self.input
-        return codes.rows(rows)[:, : self.output.shape[1]] if isinstance(codes, Codes) else codes[rows]
+        return (
+            codes.rows(rows)[:, : self.output.shape[1]] if isinstance(codes, Codes) else codes[rows]
+        )
 
     def _scores(self, bags: Bags) -> np.ndarray:
         """Compute the scores Y h, float64 (n, C); those of the nodes where there is a tree."""

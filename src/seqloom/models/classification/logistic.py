@@ -36,11 +36,11 @@ from seqloom.errors import DataError
 from seqloom.models.classification.configs import LogisticConfig
 from seqloom.models.classification.decisions import balanced_weights, label_targets, log_softmax
 from seqloom.models.classification.explanation import (
+    BY_WORDS,
     Explanation,
     Share,
-    class_index,
-    BY_WORDS,
     chosen_method,
+    class_index,
     explain_by_features,
     explain_by_words,
     over_others,

@@ -41,11 +41,11 @@ from seqloom.errors import ConfigError, DataError
 from seqloom.models.classification.configs import NaiveBayesConfig
 from seqloom.models.classification.decisions import log_softmax
 from seqloom.models.classification.explanation import (
+    BY_WORDS,
     Explanation,
     Share,
-    class_index,
-    BY_WORDS,
     chosen_method,
+    class_index,
     explain_by_features,
     explain_by_words,
     over_others,

@@ -66,9 +66,7 @@ def of_tags(log_transitions: np.ndarray, emissions: np.ndarray, path: np.ndarray
     )
 
 
-def forgetting_of_tags(
-    log_transitions: np.ndarray, emissions: np.ndarray, tag: int
-) -> np.ndarray:
+def forgetting_of_tags(log_transitions: np.ndarray, emissions: np.ndarray, tag: int) -> np.ndarray:
     """Return how far apart (total variation) two filters are after each word, of which one begins after
     this tag and one at the boundary.
     """

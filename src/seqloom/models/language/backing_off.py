@@ -171,9 +171,7 @@ def _whole_totals(
     denominator = c.k / float(np.exp(np.float64(trie.backoffs[node])))
     total = denominator - c.k * trie.vocab_size
     child = _child(trie, node, word)
-    count = (
-        0.0 if child is None else float(np.exp(trie.log_probs[child])) * denominator - c.k
-    )
+    count = 0.0 if child is None else float(np.exp(trie.log_probs[child])) * denominator - c.k
     if max(abs(total - round(total)), abs(count - round(count))) > NEAR_WHOLE:
         return None, None, None
     return round(count), round(total), -c.k
@@ -203,21 +201,23 @@ def _live(trie: Trie, node: int) -> bool:
 def _by_discounts(
     parts: np.ndarray, discounts: np.ndarray, weight: float
 ) -> tuple[np.ndarray, int] | None:
-    """Find whole counts that fit own parts (a - D) / T and the weight that they leave, trying counts of the
-    rarest word.
+    """Find the whole counts that fit own parts (a - D) / T and the weight that they leave, trying counts of
+    the rarest word; None where none fit, or several do.
     """
-    rarest = float(parts.min())
+    rarest, found = float(parts.min()), None
     for count in range(1, MOST_TRIED):
         above = count - discounts[min(count, 3) - 1]
         if rarest <= 1e-12 or above <= 0:
             continue
-        found = _fitting(parts, discounts, above / rarest, 0)
-        if found is not None:
-            counts, total = found
-            left = discounts[np.minimum(counts, 3) - 1].sum() / total
-            if abs(left - weight) < 1e-4:
-                return found
-    return None
+        fitting = _fitting(parts, discounts, above / rarest, 0)
+        if fitting is None:
+            continue
+        left = discounts[np.minimum(fitting[0], 3) - 1].sum() / fitting[1]
+        if abs(left - weight) < 1e-4:
+            if found is not None and found[1] != fitting[1]:
+                return None  # several counts fit, as where discounts are multiples of each other
+            found = fitting
+    return found
 
 
 def _fitting(

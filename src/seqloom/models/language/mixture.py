@@ -140,7 +140,8 @@ class Mixture(LanguageModel):
         units = unit_lengths(ids, self.tokenizer.eos_id)
         given = np.stack(
             [
-                log_weight + m.sequence_log_probs(ids, lengths if m.carry else units).astype(np.float64)
+                log_weight
+                + m.sequence_log_probs(ids, lengths if m.carry else units).astype(np.float64)
                 for log_weight, m in zip(self._log_weights(), self._members())
             ],
             axis=1,
