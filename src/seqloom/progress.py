@@ -269,6 +269,16 @@ def number_rows(numbers: Sequence[int]) -> None:
 
 
 @contextmanager
+def quiet_remarks() -> Iterator[None]:
+    """Drop what is remarked of rows while open: of rows that nobody asked about."""
+    token = _collection.set(_Collection())
+    try:
+        yield
+    finally:
+        _collection.reset(token)
+
+
+@contextmanager
 def remarking_once() -> Iterator[None]:
     """Say a remark only the first time while open, and without the numbers of rows: where several
     models read the same rows, of a part that was cut out of the data.

@@ -83,6 +83,35 @@ def test_of_two_models(name, kind, model_of):
             run(name, model_of("lstm"), model, TEXT)
 
 
+EXPLAINED = ("classifier", "tagger", "translator", "answerer")
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_explanations_by_every_method_add_up(kind, model_of):
+    model = model_of(kind)
+    if "explanation" not in views_of(model):
+        assert model.task not in EXPLAINED or kind in UNEXPLAINED
+        return
+    found = 0
+    for method in ("weights", "gradients", "occlusion", "attention"):
+        try:
+            sheet = run("explanation", model, example_of(model), method=method)
+        except ConfigError as error:
+            assert "no explanation by" in str(error)
+            continue
+        found += 1
+        check_sheet(sheet)
+        (one,) = sheet.data["explanations"]
+        if method == "attention":
+            assert sum(row["weight"] for row in sheet.data["rows"]) == pytest.approx(1, abs=1e-4)
+        else:
+            assert one["sum"] == pytest.approx(one["log_odds"], abs=1e-2)
+    assert found
+
+
+UNEXPLAINED = {"majority", "most-frequent-tag", "copy", "dictionary"}
+
+
 def check_sheet(sheet):
     """What every view keeps."""
     assert sheet.title

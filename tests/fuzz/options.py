@@ -105,6 +105,12 @@ BASES = {  # arguments of a run that works
 }
 LOOKED_AT = {"model": "lstm", "other": "ngram", "text": "the cat", "data": "text", "runs": "lstm"}
 BASES |= {name: tuple(LOOKED_AT[kind] for kind in view.inputs) for name, view in VIEWS.items()}
+BASES |= {
+    "backoff": ("ngram", "the cat"),
+    "difference": ("ngram", "other", "the cat"),
+    "explanation": ("naive-bayes", "a warm film"),
+    "trellis": ("hmm-tagger", "the dog runs"),
+}
 OTHERS = {
     "generate": ("lstm", "gpt-4-bit"),
     "score": ("lstm", "gpt-4-bit", "bert"),
@@ -118,6 +124,7 @@ OTHERS = {
         "sentence-encoder",
         "classifier",
     ),
+    "explanation": ("classifier", "hmm-tagger", "seq2seq", "ngram"),
     "info": ("lstm", "word2vec", "hmm-tagger", "bert", "gpt-4-bit"),
     "plot": ("word2vec",),
     "embed": ("sentence-encoder",),

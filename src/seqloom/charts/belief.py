@@ -26,17 +26,21 @@ FLOOR = 1e-16  # distances below are the rounding of the arithmetic
 POINTS = 4000  # of all curves
 
 
-def belief_chart(beliefs: np.ndarray, words: Sequence[str], state_names: Sequence[str]) -> Any:
-    """Draw the probabilities (T, S) of the states at each word, words from left to right."""
+def belief_chart(
+    beliefs: np.ndarray, words: Sequence[str], state_names: Sequence[str], title: str = "state"
+) -> Any:
+    """Draw the probabilities (T, S) of the states, or of what `title` says, at each word, words from left
+    to right.
+    """
     table = np.asarray(beliefs, dtype=np.float64)
     if table.shape != (len(words), len(state_names)) or not table.size:
         raise ValueError(
             f"{len(words)} words and {len(state_names)} states, but beliefs of shape {table.shape}"
         )
-    columns, title = list(words), "words"
+    columns, across = list(words), "words"
     if len(words) > WORDS:
         columns, table, size = windows(table)
-        title = f"words, by number; each column is the mean of {size}"
+        across = f"words, by number; each column is the mean of {size}"
     names, table = _likeliest(state_names, table)
     width = min(
         max(SPACE / len(columns), MIN_COLUMN), max(MAX_COLUMN, *map(text_width, columns)) + 6
@@ -46,7 +50,7 @@ def belief_chart(beliefs: np.ndarray, words: Sequence[str], state_names: Sequenc
         for t, row in enumerate(table)
         for s, p in enumerate(row)
     ]
-    return heat_map(cells, Side("state", names, ROW), Side(title, columns, width))
+    return heat_map(cells, Side(title, names, ROW), Side(across, columns, width))
 
 
 def forgetting_chart(curves: Mapping[str, Sequence[float]]) -> Any:

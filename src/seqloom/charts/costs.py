@@ -130,3 +130,41 @@ def cost_shares(
         {"cost": name, "tokens": float(n / len(bits)), "bits": float(s / max(finite.sum(), 1e-12))}
         for name, n, s in zip(names, tokens, sums)
     ]
+
+
+ROW, SHOWN = 20, 52  # pixels of a bar, and characters beside it
+
+
+def token_bars(rows: Sequence[tuple[str, float, str]], unit: str = "bits") -> Any:
+    """Draw a bar for each token (name, cost, what is written beside it), in the given order; one that
+    cannot occur has no bar.
+    """
+    import altair as alt
+
+    from seqloom.charts.heat import name_axis
+
+    names = [name for name, _, _ in rows]
+    values = [
+        {
+            "place": i,
+            "name": name,
+            "cost": cost if math.isfinite(cost) else 0.0,
+            "shown": text if len(text) <= SHOWN else f"{text[: SHOWN - 1].rstrip()}…",
+        }
+        for i, (name, cost, text) in enumerate(rows)
+    ]
+    far = max((row["cost"] for row in values), default=0.0) or 1.0
+    base = alt.Chart(alt.InlineData(values=values)).encode(
+        y=alt.Y("place:O", title=None, axis=name_axis(alt, names, grid=False)),
+        x=alt.X(
+            "cost:Q",
+            title=unit,
+            scale=alt.Scale(domain=[0, 2.2 * far], nice=False),  # room for what is written
+            axis=alt.Axis(tickCount=7),
+        ),
+        tooltip=[alt.Tooltip("name:N"), alt.Tooltip("cost:Q", title=unit, format=".2f")],
+    )
+    text = base.mark_text(align="left", dx=4).encode(text="shown:N")
+    return alt.layer(base.mark_bar(color=theme.HUES[0]), text).properties(
+        height=max(ROW * len(values), 60)
+    )

@@ -169,8 +169,10 @@ def passage_html(pieces: Mapping[str, Sequence[Piece]], shown: Sequence[str]) ->
     )
 
 
-def passage_chart(pieces: Mapping[str, Sequence[Piece]], columns: int = COLUMNS) -> Any:
-    """Draw the passage once for each model, side by side."""
+def passage_chart(
+    pieces: Mapping[str, Sequence[Piece]], columns: int = COLUMNS, unit: str = "byte"
+) -> Any:
+    """Draw the passage once for each model, side by side; `unit` is what the weights count."""
     import altair as alt
 
     panels = []
@@ -183,7 +185,7 @@ def passage_chart(pieces: Mapping[str, Sequence[Piece]], columns: int = COLUMNS)
         )
         colour = alt.Color(
             "step:N",
-            title="bits per byte",
+            title=f"bits per {unit}",
             scale=alt.Scale(domain=theme.steps_named(), range=list(theme.RAMP)),
             legend=alt.Legend(
                 symbolType="square",

@@ -17,7 +17,7 @@ A Stepper may have further methods: faster ways than step by step (`prefill`, `e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -198,8 +198,19 @@ def log_probs_by_steps(
 
     Only for a Stepper whose rows all begin alike.
     """
-    starts = np.cumsum(lengths) - lengths
     out = np.empty(len(ids), np.float32)
+    for at, log_probs in rows_by_steps(stepper, ids, lengths, batch):
+        out[at] = log_probs[np.arange(len(at)), ids[at].astype(np.int64)]
+    return out
+
+
+def rows_by_steps(
+    stepper: Stepper, ids: np.ndarray, lengths: np.ndarray, batch: int = 64
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield positions in `ids` (n,), and the log-probabilities (n, V) of all tokens there; units of
+    similar length are batched.
+    """
+    starts = np.cumsum(lengths) - lengths
     for group in like_lengths(lengths, rows=batch):
         state, log_probs = stepper.start(len(group))
         rows = len(group)
@@ -208,11 +219,9 @@ def log_probs_by_steps(
             if still < rows:
                 state, log_probs, rows = select(state, np.arange(still)), log_probs[:still], still
             at = starts[group[:rows]] + t
-            tokens = ids[at].astype(np.int64)
-            out[at] = log_probs[np.arange(rows), tokens]
+            yield at, log_probs
             if t + 1 < int(lengths[group[0]]):
-                state, log_probs = stepper.step(state, tokens)
-    return out
+                state, log_probs = stepper.step(state, ids[at].astype(np.int64))
 
 
 def _checked(prompts: Sequence[np.ndarray], vocab_size: int) -> list[np.ndarray]:

@@ -103,16 +103,24 @@ class CRF(nn.Module):
         start, transitions, end = self._tables()
         inside = torch.arange(steps, device=emissions.device) < lengths.unsqueeze(1)  # (B, T)
         tags = tags.where(inside, 0)
-        forward = start + emissions[:, 0]  # (B, K)
-        for t in range(1, steps):
-            after = torch.logsumexp(forward.unsqueeze(2) + transitions, 1) + emissions[:, t]
-            forward = torch.where(inside[:, t, None], after, forward)
         steps_taken = emissions.gather(2, tags.unsqueeze(2))[:, :, 0] * inside
         moves = transitions[tags[:, :-1], tags[:, 1:]] * inside[:, 1:]
         last = tags.gather(1, (lengths - 1).clamp(min=0).unsqueeze(1))[:, 0]
         gold = start[tags[:, 0]] + steps_taken.sum(1) + moves.sum(1) + end[last]
-        losses = (torch.logsumexp(forward + end, 1) - gold).masked_fill(lengths == 0, 0.0)
+        losses = (self.log_partitions(emissions, lengths) - gold).masked_fill(lengths == 0, 0.0)
         return (losses if weights is None else losses * weights).sum()
+
+    def log_partitions(self, emissions: Tensor, lengths: Tensor) -> Tensor:
+        """Return log Z of each sequence (B,), of at least one step: the sum over all its paths of tags, step
+        by step in torch.
+        """
+        start, transitions, end = self._tables()
+        inside = torch.arange(emissions.shape[1], device=emissions.device) < lengths.unsqueeze(1)
+        forward = start + emissions[:, 0]  # (B, K)
+        for t in range(1, emissions.shape[1]):
+            after = torch.logsumexp(forward.unsqueeze(2) + transitions, 1) + emissions[:, t]
+            forward = torch.where(inside[:, t, None], after, forward)
+        return torch.logsumexp(forward + end, 1)
 
     def log_space_paths(self, emissions: Tensor, lengths: Tensor) -> Tensor:
         """Compute `decode` step by step in torch, as a recorded network does it; at least one step."""

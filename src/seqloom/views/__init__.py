@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "comparison.pictures": "comparison",
-    "views.classification": "explanation",
     "views.forecasting": "anomalies forecast",
     "views.hidden": "states",
     "views.language": "portrait surprise",

@@ -65,6 +65,33 @@ VIEWS = {
             "seqloom inspect surprisal model text.txt --top 5",
         ),
     ),
+    "difference": View(
+        "Where two language models disagree on a text, the largest disagreements first.",
+        "disagreement",
+        needs.language_model,
+        inputs=("model", "other", "text"),
+        options=configs.DifferenceOptions,
+        examples=(
+            'seqloom inspect difference model other "to be or not to be"',
+            "seqloom inspect difference model other text.txt --top 5 --chart difference.png",
+        ),
+    ),
+    "shares": View(
+        "Which member of a mixture paid for each token of a text.",
+        "membership",
+        needs.members,
+        examples=('seqloom inspect shares mixture "to be or not to be"',),
+    ),
+    "backoff": View(
+        "Where the probability of a token comes from in an n-gram model: what each order adds.",
+        "orders",
+        needs.ngrams,
+        options=configs.BackoffOptions,
+        examples=(
+            'seqloom inspect backoff model "to be or not to be"',
+            'seqloom inspect backoff model "to be or not to be" --token 4 --corpus text.txt',
+        ),
+    ),
     # ---- recurrent networks
     "gates": View(
         "Gates, cell and hidden states of a recurrent network along a text.",
@@ -153,6 +180,27 @@ VIEWS = {
     ),
     # ---- what is in the vectors
     # ---- answers
+    "explanation": View(
+        "What spoke for a label, a tag, a token of a translation or an answer, and what against it.",
+        "classification",
+        needs.explained,
+        options=configs.ExplanationOptions,
+        examples=(
+            'seqloom inspect explanation classifier "what a lovely film"',
+            'seqloom inspect explanation tagger "Mary saw New York" --word 3',
+            'seqloom inspect explanation translator "the cat" --step 2 --method attention',
+        ),
+    ),
+    "trellis": View(
+        "States of a hidden Markov model along a text: filter, smoothing, the likeliest path.",
+        "lattice",
+        needs.hidden_states,
+        options=configs.TrellisOptions,
+        examples=(
+            'seqloom inspect trellis model "the dog saw the cat"',
+            "seqloom inspect trellis tagger sentence.txt --chart trellis.png",
+        ),
+    ),
     # ---- runs
     "run": View(
         "How training went: losses, gradients by layer, clipped steps, gates; several runs together.",

@@ -15,6 +15,29 @@ class SurprisalOptions(Config):
     top: int = option(3, "alternatives that are shown of each token", minimum=0, maximum=100)
 
 
+@dataclass(frozen=True, kw_only=True)
+class DifferenceOptions(Config):
+    top: int = option(
+        20, "disagreements that are listed, the largest first", minimum=1, maximum=1000
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackoffOptions(Config):
+    token: int | None = option(
+        None,
+        "the token whose probability is divided, from 1  [default: the last of the text]",
+        minimum=1,
+        maximum=MAX_INTEGER,
+    )
+    corpus: str | None = option(
+        None,
+        "text in which the longest n-gram that the model knew is looked up, such as the training text",
+        metavar="FILE",
+    )
+    lines: int = option(5, "lines of the corpus that are listed", minimum=1, maximum=100)
+
+
 # ---- recurrent networks
 
 
@@ -123,6 +146,43 @@ class AblationOptions(Config):
 # ---- what is in the vectors
 
 # ---- answers
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExplanationOptions(Config):
+    method: Literal["weights", "gradients", "occlusion", "attention"] | None = option(
+        None, "how shares are found  [default: the best that the model has]"
+    )
+    label: str | int | None = option(
+        None, "the class, tag or token that is explained  [default: the model's answer]"
+    )
+    against: str | int | None = option(
+        None, "the one it is held against  [default: the likeliest other one]"
+    )
+    top: int = option(10, "shares that are listed, the largest first", minimum=1, maximum=1000)
+    word: int | None = option(
+        None,
+        "of a tagger: the word whose tag is explained, from 1  [default: 1]",
+        minimum=1,
+        maximum=MAX_INTEGER,
+    )
+    target: str | None = option(
+        None, "of a translator: a translation  [default: the model's own]", metavar="TEXT"
+    )
+    step: int | None = option(
+        None,
+        "of a translator: the token of the translation, from 1  [default: 1]",
+        minimum=1,
+        maximum=MAX_INTEGER,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrellisOptions(Config):
+    first: int = option(
+        1, "the token at which the picture begins, from 1", minimum=1, maximum=MAX_INTEGER
+    )
+
 
 # ---- runs
 

@@ -45,7 +45,11 @@ def pieces(model: LanguageModel, text: str) -> list[Piece]:
 
     Weights are bytes where the tokenizer keeps every byte, else 1 a token.
     """
-    ids, bits = _scored(model, text)
+    return pieces_of(model, *_scored(model, text))
+
+
+def pieces_of(model: LanguageModel, ids: np.ndarray, bits: np.ndarray) -> list[Piece]:
+    """Return the tokens with these costs as pieces of text."""
     tokenizer = model.tokenizer
     end = "\n" if model.unit == "line" else ""
     if tokenizer.lossless:

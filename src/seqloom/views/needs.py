@@ -26,6 +26,43 @@ def recurrent(model: Any) -> bool:
     )
 
 
+def members(model: Any) -> bool:
+    """Tell whether it is a mixture of language models."""
+    from seqloom.models.language.mixture import Mixture
+
+    return isinstance(model, Mixture)
+
+
+def ngrams(model: Any) -> bool:
+    """Tell whether it is a back-off model of n-grams."""
+    from seqloom.models.language.ngram import NGram
+
+    return isinstance(model, NGram)
+
+
+def hidden_states(model: Any) -> bool:
+    """Tell whether it is a hidden Markov model, of language or of tags."""
+    from seqloom.models.language.hmm import HMM
+    from seqloom.models.tagging.hmm_tagger import HMMTagger
+
+    return isinstance(model, (HMM, HMMTagger))
+
+
+def explained(model: Any) -> bool:
+    """Tell whether what it read can be asked what it added to an answer."""
+    from seqloom.models import explaining
+
+    if getattr(model, "reads_numbers", False):
+        return False
+    if model.task == "classifier":
+        return model.name != "majority" and len(model.classes) > 1
+    if model.task == "tagger":
+        return bool(explaining.methods_of_tagger(model))
+    if model.task == "translator":
+        return bool(explaining.methods_of_translator(model))
+    return model.task == "answerer" and hasattr(model, "window_scores")
+
+
 def recurrence(model: Any) -> bool:
     """Tell whether it has recurrent layers that can be traced along a text."""
     return hasattr(model, "trace") and recurrent(model)

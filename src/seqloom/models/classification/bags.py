@@ -110,7 +110,7 @@ class BagReader:
         c = self.config
         spelled, ends = np.zeros(0, np.int64), np.zeros(0, np.int64)
         if c.max_ngram:
-            ids, spelled, ends = self._spell(texts)
+            ids, spelled, ends = self.spell(texts)
         else:
             ids = self.ids[self.tokenizer.encode_block(join(texts), True)]
         out, row_offsets = (
@@ -130,7 +130,7 @@ class BagReader:
         )
         return out[:n], row_offsets
 
-    def _spell(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def spell(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return ids, the buckets of the character n-grams of every word, including unknown ones, and
         where each word's buckets end.
         """

@@ -6,13 +6,20 @@ For networks the shares are integrated gradients (`token_shares`), or the weight
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from seqloom import progress
 from seqloom.batching import ranges, there
 from seqloom.errors import ConfigError, suggest_known
+from seqloom.models.network.attribution import (
+    POINTS,
+    integrated_gradients,
+    occlusion,
+    repeated,
+)
 from seqloom.models.sequence.inputs import spelled_tokens, windows
 
 if TYPE_CHECKING:
@@ -31,7 +38,9 @@ class Share:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why a text is of one class rather than of another: log_odds = prior + absent + all shares + others."""
+    """Why the answer is this and not another: log_odds = prior + absent + together + all shares + others, up
+    to the `difference`. With `unit` "weight" the shares are weights of attention, which add up to one.
+    """
 
     label: Any  # a class
     against: Any
@@ -42,6 +51,20 @@ class Explanation:
     others: float  # the features that are not listed
     # Every token in the order of the text, and what it adds in nats.
     tokens: Sequence[tuple[str, float]] = ()
+    method: str = "weights"
+    together: float = 0.0  # what tokens add only together, where each is left out by itself
+    unit: str = "nats"
+
+    @property
+    def sum(self) -> float:
+        """Return what all terms add up to."""
+        shares = sum(share.nats for share in self.shares) + self.others
+        return shares + self.prior + self.absent + self.together
+
+    @property
+    def difference(self) -> float:
+        """Return what the log-odds are above the sum of the terms."""
+        return self.log_odds - self.sum
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -56,6 +79,7 @@ class Explanation:
         rest = (
             ("(other features)", self.others),
             ("(absent features)", self.absent),
+            ("(only together)", self.together),
             ("(prior)", self.prior),
         )
         return rows + [(name, nats) for name, nats in rest if nats]
@@ -94,7 +118,9 @@ def by_token(
     return list(zip(tokens, added))
 
 
-# ---- linear models
+# ---- linear models, and any that read words
+
+MOST_WORDS = 2000  # tokens that are left out one by one
 
 
 def explain_by_features(
@@ -113,19 +139,8 @@ def explain_by_features(
     likeliest) and the class that it is held against (None: the likeliest other).
     """
     n, label, against = question
-    if len(model.classes) == 1:
-        raise ConfigError(
-            f"this model has only one class, {model.classes[0]!r}; there is nothing to compare it with"
-        )
     scores = nats.sum(axis=0) + prior + absent
-    one = int(scores.argmax()) if label is None else class_index(model, label)
-    other = (
-        next(int(c) for c in np.argsort(-scores) if c != one)
-        if against is None
-        else class_index(model, against)
-    )
-    if one == other:
-        raise ConfigError(f"label and against are both {model.classes[one]!r}; name two classes")
+    one, other = two_classes(model, scores, label, against)
     added = nats[:, one] - nats[:, other]
     order, names = np.argsort(-abs(added), kind="stable"), list(times.items())
     shares = [Share(names[i][0], names[i][1], float(added[i])) for i in order.tolist()]
@@ -142,6 +157,53 @@ def explain_by_features(
     )
 
 
+BY_WORDS = "weights", "occlusion"  # methods of models that read a text as a set of words
+
+
+def explain_by_words(model: Classifier, text: str, question: tuple[int, Any, Any]) -> Explanation:
+    """Explain a text by leaving out one token after another, for any classifier of texts."""
+    n, label, against = question
+    tokenizer = model.tokenizers.get("text") or next(iter(model.tokenizers.values()), None)
+    tokens = text.split() if tokenizer is None else spelled_tokens(tokenizer, text)[:-1]
+    joiner = " " if tokenizer is None else tokenizer.joiner.decode()
+    if len(tokens) > MOST_WORDS:
+        tokens = tokens[:MOST_WORDS]
+        progress.say(f"the first {MOST_WORDS:,} tokens of the text are explained")
+    without = [joiner.join(tokens[:i] + tokens[i + 1 :]) for i in range(len(tokens))]
+    with progress.quiet_remarks():
+        scores = model.class_log_probs([joiner.join(tokens), "", *without])
+    one, other = two_classes(model, scores[0], label, against)
+    odds = scores[:, one] - scores[:, other]
+    shares = (odds[0] - odds[2:]).tolist()
+    return of_tokens(
+        model.classes[one],
+        model.classes[other],
+        (float(odds[0]), float(odds[1])),
+        list(zip(tokens, shares)),
+        n,
+        "occlusion",
+    )
+
+
+def two_classes(model: Classifier, scores: np.ndarray, label: Any, against: Any) -> tuple[int, int]:
+    """Return the columns of the class that is explained (None: the likeliest) and of that it is held
+    against (None: the likeliest other).
+    """
+    if len(model.classes) == 1:
+        raise ConfigError(
+            f"this model has only one class, {model.classes[0]!r}; there is nothing to compare it with"
+        )
+    one = int(scores.argmax()) if label is None else class_index(model, label)
+    other = (
+        next(int(c) for c in np.argsort(-scores) if c != one)
+        if against is None
+        else class_index(model, against)
+    )
+    if one == other:
+        raise ConfigError(f"label and against are both {model.classes[one]!r}; name two classes")
+    return one, other
+
+
 def class_index(model: Classifier, name: Any) -> int:
     """Return the column of a class; a number may be written as text."""
     names = list(map(str, model.classes))
@@ -156,10 +218,7 @@ def over_others(weights: np.ndarray, column: int) -> np.ndarray:
     return weights[:, column] - (weights[:, others].mean(axis=1) if others else 0.0)
 
 
-# ---- attribution
-
-POINTS = 64  # of the line where the gradient is computed
-STEPS_PER_BATCH = 1 << 13
+# ---- networks
 
 
 def token_shares(
@@ -167,15 +226,13 @@ def token_shares(
     text: Any,
     label_index: int,
     against_index: int | None,
-    points: int = POINTS,
+    points: int | None = POINTS,
+    method: str = "gradients",
 ) -> tuple[np.ndarray, float, float]:
     """Return what each step of a text adds to the log-odds of one class against another (None:
     against its absence), these log-odds, and those of zero vectors; without temperature and shift.
 
-    Integrated gradients (Sundararajan et al. 2017) divide the difference between the log-odds of the
-    text and those of zero vectors among its tokens: each token's gradient is averaged along the
-    straight line between the two and multiplied by its vector. The shares add up to the difference,
-    except for the error of averaging over finitely many points.
+    By integrated gradients or by occlusion (`network.attribution`).
     """
     import torch
 
@@ -186,70 +243,121 @@ def token_shares(
     with torch.no_grad():
         x = network.reader(batch)  # (rows, T, D)
 
-    def odds(vectors: Any, repeats: int) -> Any:
-        repeated = {
-            name: value.repeat(repeats, *[1] * (value.dim() - 1))
-            for name, value in batch.items()
-            if name in ("lengths", "counts")
-        }
-        scores = model.example_scores(network.encode(vectors, repeated), repeated)
+    def odds(vectors: Any, times: int) -> Any:
+        again = repeated(batch, times, ("lengths", "counts"))
+        scores = model.example_scores(network.encode(vectors, again), again)
         return (
             scores[:, label_index]
             if against_index is None
             else scores[:, label_index] - scores[:, against_index]
         )
 
-    points_per_batch = max(STEPS_PER_BATCH // (x.shape[0] * x.shape[1]), 1)
-    total = torch.zeros_like(x)
-    for low in range(0, points, points_per_batch):
-        shares = (
-            torch.arange(low, min(low + points_per_batch, points), device=device, dtype=x.dtype)
-            + 0.5
-        ) / points
-        line = (shares.view(-1, 1, 1, 1) * x).flatten(0, 1).requires_grad_()
-        with torch.enable_grad():
-            (gradient,) = torch.autograd.grad(odds(line, len(shares)).sum(), line)
-        total += gradient.view(len(shares), *x.shape).sum(0)
-    with torch.no_grad():
-        full_odds, zero_odds = float(odds(x, 1)[0]), float(odds(torch.zeros_like(x), 1)[0])
-    shares = (total * x / points).sum(2).cpu().numpy()
-    return shares[there(arrays["lengths"], x.shape[1])], full_odds, zero_odds
+    found = occlusion(odds, x) if method == "occlusion" else integrated_gradients(odds, x, points)
+    return found.shares[there(arrays["lengths"], x.shape[1])], found.full, found.nothing
 
 
-def explain(model: NeuralClassifier, text: Any, n: int, label: Any, against: Any) -> Explanation:
-    """Explain by integrated gradients, on the scale of the probabilities of the model."""
+def explain(
+    model: NeuralClassifier, text: Any, n: int, label: Any, against: Any, method: str | None = None
+) -> Explanation:
+    """Explain by a method of networks, on the scale of the probabilities of the model."""
+    method = chosen_method(model, method, methods_of(model))
     scores = model.class_log_probs([text])[0]
-    label_index = int(scores.argmax()) if label is None else _class_index(model, label)
+    label_index = int(scores.argmax()) if label is None else class_index(model, label)
     against_index = (
-        _runner_up(model, scores, label_index) if against is None else _class_index(model, against)
+        _runner_up(model, scores, label_index) if against is None else class_index(model, against)
     )
     if label_index == against_index:
         raise ConfigError(
             f"label and against are both {model.classes[label_index]!r}; name two classes"
         )
-    nats, full_odds, zero_odds = token_shares(model, text, label_index, against_index)
     temperature, shift = model.learnt.get("temperature", 1.0), model.learnt.get("shift")
     shift_odds = (
         0.0
         if shift is None
         else shift[label_index] - (0.0 if against_index is None else shift[against_index])
     )
-    positions, words = steps_in_text(model, text)
-    nats = np.bincount(positions, nats / temperature, len(words))
-    order = np.argsort(-abs(nats), kind="stable")
-    other_nats = (full_odds - zero_odds) / temperature - float(nats[order[:n]].sum())
-    return Explanation(
+    named = (
         model.classes[label_index],
         f"not {model.classes[label_index]}"
         if against_index is None
         else model.classes[against_index],
-        full_odds / temperature + shift_odds,
-        zero_odds / temperature + shift_odds,
-        0.0,
-        [Share(words[i], 1, float(nats[i])) for i in order[:n].tolist()],
-        other_nats,
-        list(zip(words, nats.tolist())),
     )
+    if method == "attention":
+        log_odds = scores[label_index] - (
+            np.log(-np.expm1(scores[label_index]))
+            if against_index is None
+            else scores[against_index]
+        )
+        return of_attention(*named, float(log_odds), attention(model, text), n)
+    nats, full_odds, zero_odds = token_shares(model, text, label_index, against_index, None, method)
+    positions, words = steps_in_text(model, text)
+    nats = np.bincount(positions, nats / temperature, len(words))
+    return of_tokens(
+        *named,
+        (full_odds / temperature + shift_odds, zero_odds / temperature + shift_odds),
+        list(zip(words, nats.tolist())),
+        n,
+        method,
+    )
+
+
+def of_tokens(
+    label: Any,
+    against: Any,
+    odds: tuple[float, float],
+    tokens: list[tuple[str, float]],
+    n: int,
+    method: str,
+) -> Explanation:
+    """Make the explanation of what each token adds. `odds`: of the input, and of one without any token."""
+    nats = np.array([value for _, value in tokens])
+    order = np.argsort(-abs(nats), kind="stable")
+    full, nothing = odds
+    return Explanation(
+        label,
+        against,
+        full,
+        nothing,
+        0.0,
+        [Share(tokens[i][0], 1, float(nats[i])) for i in order[:n].tolist()],
+        float(nats[order[n:]].sum()),
+        tokens,
+        method,
+        full - nothing - float(nats.sum()) if method == "occlusion" else 0.0,
+    )
+
+
+def of_attention(
+    label: Any, against: Any, log_odds: float, tokens: list[tuple[str, float]], n: int
+) -> Explanation:
+    """Make the explanation of the attention that each token gets: weights, which are no terms of the
+    log-odds.
+    """
+    one = of_tokens(label, against, (log_odds, 0.0), tokens, n, "attention")
+    return replace(one, unit="weight")
+
+
+def chosen_method(model: Any, method: str | None, methods: Sequence[str]) -> str:
+    """Return the method that is asked for, or the best that the model has."""
+    if not methods:
+        raise ConfigError(f"{model.name} models do not tell what spoke for an answer")
+    if method is not None and method not in methods:
+        raise ConfigError(
+            f"this {model.name} model has no explanation by {method}; it has {', '.join(methods)}",
+            ["method"],
+        )
+    return method or methods[0]
+
+
+def methods_of(model: NeuralClassifier) -> list[str]:
+    """Return the methods that explain a classifier that is a network, the best first."""
+    pooled = model.config.pools == "attention" and model.config.long == "truncate"
+    return ["gradients", "occlusion", *["attention"] * (pooled or has_attention(model))]
+
+
+def has_attention(model: Any) -> bool:
+    """Tell whether the steps of a network attend to each other."""
+    return any("attention.qkv" in name for name in model.fitted_shapes())
 
 
 def _runner_up(model: NeuralClassifier, scores: np.ndarray, label_index: int) -> int | None:
@@ -259,14 +367,6 @@ def _runner_up(model: NeuralClassifier, scores: np.ndarray, label_index: int) ->
     return (
         None if model.multi_label else next(int(c) for c in np.argsort(-scores) if c != label_index)
     )
-
-
-def _class_index(model: NeuralClassifier, label: Any) -> int:
-    if label not in model.classes:
-        raise ConfigError(
-            f"there is no class {label!r}; the classes are {', '.join(map(repr, model.classes[:10]))}"
-        )
-    return model.classes.index(label)
 
 
 def steps_in_text(model: NeuralClassifier, text: Any) -> tuple[np.ndarray, list[str]]:
@@ -296,22 +396,23 @@ def steps_in_text(model: NeuralClassifier, text: Any) -> tuple[np.ndarray, list[
 
 
 def attention(model: NeuralClassifier, text: Any) -> list[tuple[str, float]]:
-    """Return the tokens of a text and how much attention each got; the weights sum to one."""
-    import torch
-
-    if model.config.pools != "attention" or model.config.long != "truncate":
+    """Return the tokens of a text and how much attention each got, by the pooling, or else in the last layer
+    from the step that is pooled (the mean over heads, and over all steps where all are pooled); the
+    weights sum to one.
+    """
+    pools, long = model.config.pools, model.config.long
+    if long != "truncate" or not (pools == "attention" or has_attention(model)):
         raise ConfigError(
-            "only a classifier with pooling attention, and without windows or sentences, has "
-            "attention weights"
+            "only a classifier with pooling attention or an encoder with attention, and without windows or "
+            "sentences, has attention weights"
         )
-    network = model.network()
-    encoded = model.encode([text])
-    device = next(network.parameters()).device
-    batch = {
-        name: torch.from_numpy(array).to(device)
-        for name, array in encoded.batch(np.arange(1)).items()
-    }
-    with torch.inference_mode():
-        x, lengths = network.features(network.reader(batch), batch)
-        weights = network.output.pooling.weights(x, lengths)[0].cpu().numpy()
-    return list(zip(steps_in_text(model, text)[1], weights.tolist()))
+    if pools == "attention":
+        traced = model.trace(text, "output.pooling.weights")
+        weights = np.asarray(traced.arrays["output.pooling.weights"]).reshape(-1)
+    else:
+        traced = model.trace(text, "*attention.weights")
+        last = np.asarray(list(traced.arrays.values())[-1]).mean(0)  # (T, S)
+        weights = (
+            last[{"first": 0, "last": -1}[pools]] if pools in ("first", "last") else last.mean(0)
+        )
+    return list(zip(traced.tokens, weights.tolist()))

@@ -30,8 +30,16 @@ from seqloom.contracts.fitting import FitOptions
 from seqloom.data.classification import Labelled
 from seqloom.data.corpus import Corpus
 from seqloom.errors import ConfigError, DataError, ModelError
+from seqloom.models.classification.bag_explanation import feature_shares
 from seqloom.models.classification.bags import BagReader, Bags, FeatureRows, Learning, Tree, tree_of
 from seqloom.models.classification.configs import FastTextClassifierConfig
+from seqloom.models.classification.explanation import (
+    BY_WORDS,
+    Explanation,
+    chosen_method,
+    explain_by_features,
+    explain_by_words,
+)
 from seqloom.models.classification.tuning import Tuning
 from seqloom.text.coding import from_spelling
 from seqloom.text.tokenizer import Tokenizer
@@ -157,7 +165,7 @@ def _learn(points: np.ndarray, draw: np.random.Generator) -> np.ndarray:
 
 class FastTextClassifier(Classifier):
     name = "fasttext-classifier"
-    public_names = "quantised"
+    public_names = "explain quantised"
     config_class = FastTextClassifierConfig
     features: FeatureRows
     input: np.ndarray | Codes  # (R, D) of the features
@@ -309,6 +317,36 @@ class FastTextClassifier(Classifier):
             return out
         above = scores - scores.max(axis=1, keepdims=True)
         return above - np.log(np.exp(above).sum(axis=1, keepdims=True))
+
+    @property
+    def explanations(self) -> tuple[str, ...]:
+        """Return the methods by which it explains its answers, the best first."""
+        return BY_WORDS[1:] if self.config.loss == "hs" else BY_WORDS
+
+    def explain(
+        self,
+        text: str,
+        n: int = 10,
+        *,
+        label: Any = None,
+        against: Any = None,
+        method: str | None = None,
+    ) -> Explanation:
+        """Return the features that decided for a class (the likeliest) against another, in nats;
+        `method`: weights, or occlusion, which a model with a tree of classes has alone.
+        """
+        self.check_fitted()
+        if chosen_method(self, method, self.explanations) == "occlusion":
+            return explain_by_words(self, text, (n, label, against))
+        times, added = feature_shares(self._reader, self.features, text, self._rows, self.output)
+        nothing = np.zeros(len(self.classes))
+        return explain_by_features(self, text, times, added, nothing, nothing, (n, label, against))
+
+    def _rows(self, rows: np.ndarray) -> np.ndarray:
+        codes = self.input
+        return (
+            codes.rows(rows)[:, : self.output.shape[1]] if isinstance(codes, Codes) else codes[rows]
+        )
 
     def _scores(self, bags: Bags) -> np.ndarray:
         """Compute the scores Y h, float64 (n, C); those of the nodes where there is a tree."""

@@ -36,10 +36,13 @@ from seqloom.errors import DataError
 from seqloom.models.classification.configs import LogisticConfig
 from seqloom.models.classification.decisions import balanced_weights, label_targets, log_softmax
 from seqloom.models.classification.explanation import (
+    BY_WORDS,
     Explanation,
     Share,
+    chosen_method,
     class_index,
     explain_by_features,
+    explain_by_words,
     over_others,
 )
 from seqloom.models.classification.feature_counts import FeatureCounts
@@ -121,12 +124,20 @@ class Logistic(Classifier):
         return log_softmax(np.concatenate(parts) + self._intercept)
 
     def explain(
-        self, text: str, n: int = 10, *, label: Any = None, against: Any = None
+        self,
+        text: str,
+        n: int = 10,
+        *,
+        label: Any = None,
+        against: Any = None,
+        method: str | None = None,
     ) -> Explanation:
         """Return the features that decided for a class (the likeliest) against another (the likeliest
-        other), in nats.
+        other), in nats; `method`: weights, or occlusion.
         """
         self.check_fitted()
+        if chosen_method(self, method, BY_WORDS) == "occlusion":
+            return explain_by_words(self, text, (n, label, against))
         vector, _ = self._vectors_of([text])
         rows, times, _ = self._features.count([text])
         return explain_by_features(

@@ -41,10 +41,13 @@ from seqloom.errors import ConfigError, DataError
 from seqloom.models.classification.configs import NaiveBayesConfig
 from seqloom.models.classification.decisions import log_softmax
 from seqloom.models.classification.explanation import (
+    BY_WORDS,
     Explanation,
     Share,
+    chosen_method,
     class_index,
     explain_by_features,
+    explain_by_words,
     over_others,
 )
 from seqloom.models.classification.feature_counts import Counted, FeatureCounts
@@ -253,12 +256,20 @@ class NaiveBayes(Classifier):
         return scores, n_features
 
     def explain(
-        self, text: str, n: int = 10, *, label: Any = None, against: Any = None
+        self,
+        text: str,
+        n: int = 10,
+        *,
+        label: Any = None,
+        against: Any = None,
+        method: str | None = None,
     ) -> Explanation:
         """Return the features that decided for a class (the likeliest) against another (the likeliest
-        other), in nats.
+        other), in nats; `method`: weights, or occlusion.
         """
         self.check_fitted()
+        if chosen_method(self, method, BY_WORDS) == "occlusion":
+            return explain_by_words(self, text, (n, label, against))
         rows, times = self._features.of(text)
         factors = np.ones_like(times) if once(self.config) else times
         uses_prior = self.config.variant != "complement" or not len(rows)

@@ -423,18 +423,24 @@ class NeuralClassifier(SequenceModel, Classifier):
         )
 
     def explain(
-        self, text: Any, n: int = 10, *, label: Any = None, against: Any = None
+        self,
+        text: Any,
+        n: int = 10,
+        *,
+        label: Any = None,
+        against: Any = None,
+        method: str | None = None,
     ) -> Explanation:
         """Return the tokens that decided for a class (the likeliest) against another (the likeliest
-        other), in nats, by integrated gradients.
+        other), in nats, by integrated gradients; or by `method` occlusion, or attention.
         """
         self.check_fitted()
         if self.sizes.columns or len(self.classes) == 1:
             raise ConfigError(
-                "this model reads numbers, or has only one class; only texts of several classes are explained"
+                "only texts of several classes are explained, neither numbers nor one class"
             )
         self.check_examples([text])
-        return explanation.explain(self, text, n, label, against)
+        return explanation.explain(self, text, n, label, against, method)
 
     def attention(self, text: Any) -> list[tuple[str, float]]:
         """Return, with pooling attention, the tokens of a text, or of a pair, and the weight of each

@@ -133,6 +133,25 @@ class Mixture(LanguageModel):
         assert total is not None
         return total.astype(np.float32)
 
+    def shares(self, ids: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the log-probability of each token (N,), and which member gave how much of its probability
+        (N, members): the weights after the token was seen; those before it where it is impossible.
+        """
+        units = unit_lengths(ids, self.tokenizer.eos_id)
+        given = np.stack(
+            [
+                log_weight
+                + m.sequence_log_probs(ids, lengths if m.carry else units).astype(np.float64)
+                for log_weight, m in zip(self._log_weights(), self._members())
+            ],
+            axis=1,
+        )
+        total = np.logaddexp.reduce(given, axis=1)
+        possible = np.isfinite(total)
+        posteriors = np.tile(self.weights, (len(ids), 1))
+        posteriors[possible] = np.exp(given[possible] - total[possible, None])
+        return total, posteriors
+
     def _log_weights(self) -> np.ndarray:
         with np.errstate(divide="ignore"):
             return np.log(self.weights)

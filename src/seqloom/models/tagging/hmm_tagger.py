@@ -229,6 +229,12 @@ class HMMTagger(Tagger):
         )
         return np.split(path, np.cumsum(lengths)[:-1])
 
+    def log_scores(self, words: list[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Return log p(w | u, v), (S + 1, S + 1, S + 1), the boundary last, and log p(word | tag) of each
+        word, (T, S), up to log p(word).
+        """
+        return self._transitions(), np.stack([self.lexicon.scores(word) for word in words])
+
     def _transitions(self) -> np.ndarray:
         """Return [u, v, w] = log p(w | u, v), computed once, and laid out in memory by v, w and u, as
         the kernel reads it.
