@@ -44,6 +44,9 @@ class View:
     fits: Callable[[Any], bool] = needs.anything
     inputs: Inputs = OF_TEXT
     options: type[Config] = Config
+    optional: bool = (
+        False  # whether it also works with nothing to look at; its inputs are then None
+    )
     examples: tuple[str, ...] = ()
 
     @property
@@ -76,6 +79,19 @@ VIEWS = {
         ),
     ),
     # ---- gradients
+    "gradients": View(
+        "How far a change of a recurrent state, and the loss, reach back in time: in a model that reads a "
+        "text, in fresh cells, or without either as the documents' demonstrations.",
+        "gradient_flow",
+        needs.recurrent_language_model,
+        options=configs.GradientsOptions,
+        optional=True,
+        examples=(
+            "seqloom inspect gradients",
+            "seqloom inspect gradients --cell rnn,lstm,gru --chart gradients.png",
+            'seqloom inspect gradients model "to be or not to be"',
+        ),
+    ),
     # ---- attention
     "attention": View(
         "Where each step of a text looks: the weights of a layer and head of attention.",
@@ -122,6 +138,8 @@ def view(function: Callable[..., Sheet]) -> Callable[..., Sheet]:
 
     @wraps(function)
     def viewed(*inputs: Any, **options: Any) -> Sheet:
+        if entry.optional and not inputs:
+            inputs = (None,) * len(entry.inputs)
         if len(inputs) != len(entry.inputs):
             raise ConfigError(
                 f"{name} takes {', '.join(entry.inputs) or 'options'} and keywords; {len(inputs)} "
@@ -129,13 +147,20 @@ def view(function: Callable[..., Sheet]) -> Callable[..., Sheet]:
             )
         settings = make(entry.options, None, options)
         for kind, value in zip(entry.inputs, inputs):
-            if kind in ("model", "other"):
+            if kind in ("model", "other") and not (value is None and entry.optional):
                 check(name, value)
         return function(*inputs, settings)
 
     kinds, keyword = field_types(entry.options), inspect.Parameter.KEYWORD_ONLY
     viewed.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [inspect.Parameter(kind, inspect.Parameter.POSITIONAL_ONLY) for kind in entry.inputs]
+        [
+            inspect.Parameter(
+                kind,
+                inspect.Parameter.POSITIONAL_ONLY,
+                default=None if entry.optional else inspect.Parameter.empty,
+            )
+            for kind in entry.inputs
+        ]
         + [
             inspect.Parameter(f.name, keyword, default=f.default, annotation=kinds[f.name])
             for f in fields(entry.options)
