@@ -195,3 +195,228 @@ def range_chart(rows: Sequence[Mapping[str, Any]]) -> Any:
         alt.Chart(alt.InlineData(values=[{"at": 0}])).mark_rule(strokeDash=[4, 3]).encode(x="at:Q")
     )
     return alt.layer(one, spans, points, text).properties(height=44 * len(values))
+
+
+# ---- how far back
+
+CLIPS = {True: "clipped by norm", False: "not clipped"}
+BAR, ROW = 9, 34  # pixels of a bar, and of the bars of one name
+
+
+def reach_chart(rows: Sequence[Mapping[str, Any]], lags: Sequence[int]) -> Any:
+    """Draw the largest lag that each encoder learned: a bar to the median of the seeds, a point for each;
+    an arrow where the time was over.
+    """
+    import altair as alt
+
+    steps = [0, *sorted(set(lags))]
+    names = list(dict.fromkeys(row["encoder"] for row in rows))
+    clips = [clip for clip in CLIPS if any(row["clip"] == clip for row in rows)]
+    values, points = [], []
+    for name in names:
+        for clip in clips:
+            mine = [r for r in rows if (r["encoder"], r["clip"]) == (name, clip)]
+            places = sorted(steps.index(row["reach"]) for row in mine)
+            if not places:
+                continue
+            cut = any(row["ended"] == "time" for row in mine)
+            at = (places[(len(places) - 1) // 2] + places[len(places) // 2]) / 2
+            values.append({
+                "name": name, "clip": CLIPS[clip], "at": at, "end": at + 0.12,
+                "text": "▸" if cut else "", "seeds": len(mine),
+                "reach": ", ".join(str(row["reach"] or "none") for row in mine),
+            })  # fmt: skip
+            points += [
+                {"name": name, "clip": CLIPS[clip], "at": place}
+                for place in (places if len(places) > 1 else ())
+            ]
+    shown = [CLIPS[clip] for clip in clips]
+    colours = [theme.HUES[0], theme.HUES[5]][: len(clips)] if True in clips else [theme.HUES[5]]
+    labels = ["none", *map(str, steps[1:])]
+    x = alt.X(
+        "at:Q",
+        title="largest lag that was learned",
+        scale=alt.Scale(domain=[0, len(steps) - 0.7], nice=False),
+        axis=alt.Axis(
+            values=list(range(len(steps))),
+            labelExpr=f"{labels}[datum.value]",
+            grid=True,
+        ),
+    )
+    base = alt.Chart().encode(
+        y=alt.Y("name:N", title=None, sort=names, axis=alt.Axis(labelLimit=0)),
+        yOffset=alt.YOffset("clip:N", sort=shown),
+        color=alt.Color(
+            "clip:N",
+            sort=shown,
+            scale=alt.Scale(domain=shown, range=colours),
+            legend=alt.Legend(title=None) if len(shown) > 1 else None,
+        ),
+    )
+    bars = (
+        base.mark_bar(size=BAR)
+        .encode(
+            x=x,
+            tooltip=[
+                alt.Tooltip("name:N"),
+                alt.Tooltip("clip:N"),
+                alt.Tooltip("reach:N", title="largest lag, by seed"),
+            ],
+        )
+        .properties(data=alt.InlineData(values=values))
+    )
+    starts = (
+        base.mark_tick(size=BAR, thickness=2)
+        .encode(x=x)
+        .properties(data=alt.InlineData(values=values))
+    )
+    arrows = (
+        base.mark_text(align="left", fontSize=theme.FONT_SIZE + 3)
+        .encode(x=alt.X("end:Q"), text="text:N")
+        .properties(data=alt.InlineData(values=values))
+    )
+    layers = [bars, starts, arrows]
+    if points:
+        layers.append(
+            base.mark_point(size=24, filled=True, opacity=1, color=theme.INK)
+            .encode(x=x, color=alt.value(theme.INK))
+            .properties(data=alt.InlineData(values=points))
+        )
+    return alt.layer(*layers).properties(height=ROW * len(names) * (0.6 if len(clips) == 1 else 1))
+
+
+# ---- one neuron
+
+PLOT = 250  # pixels of the height of each plot of a neuron
+CLASS_COLOURS = ("#cfe3f2", "#fed282", "#d9a3c4")
+STABLE = {True: "stable fixed point", False: "unstable fixed point"}
+
+
+def walk_chart(walks: Any, points: Sequence[tuple[float, bool]]) -> Any:
+    """Draw h over steps from several starts (S, T + 1), and its fixed points as lines."""
+    import altair as alt
+
+    values = [
+        {"walk": i, "step": t, "h": float(h)}
+        for i, row in enumerate(walks)
+        for t, h in enumerate(row)
+    ]
+    lines = (
+        alt.Chart(alt.InlineData(values=values))
+        .mark_line(strokeWidth=1.4, color=theme.HUES[0], opacity=0.8)
+        .encode(
+            x=alt.X(
+                "step:Q", title="steps", scale=alt.Scale(nice=False), axis=alt.Axis(format="d")
+            ),
+            y=alt.Y("h:Q", title="h"),
+            detail="walk:N",
+        )
+    )
+    rules = (
+        alt.Chart(
+            alt.InlineData(values=[{"at": h, "kind": STABLE[stable]} for h, stable in points])
+        )
+        .mark_rule(color=theme.HUES[1], strokeWidth=1.6)
+        .encode(y="at:Q", strokeDash=_stability(alt))
+    )
+    return alt.layer(lines, rules).properties(height=PLOT)
+
+
+def curve_chart(branches: Sequence[Sequence[tuple[float, float, bool]]], b: float) -> Any:
+    """Draw fixed points (b, h, stable) over the bias; a rule stands at the bias of the neuron."""
+    import altair as alt
+
+    values = [
+        {"branch": i, "b": x, "h": h, "kind": STABLE[stable], "order": order}
+        for i, branch in enumerate(branches)
+        for order, (x, h, stable) in enumerate(branch)
+    ]
+    lines = (
+        alt.Chart(alt.InlineData(values=values))
+        .mark_line(color=theme.HUES[1])
+        .encode(
+            x=alt.X("b:Q", title="b", scale=alt.Scale(zero=False, nice=False)),
+            y=alt.Y("h:Q", title="h"),
+            order="order:Q",
+            detail="branch:N",
+            strokeDash=_stability(alt),
+        )
+    )
+    here = (
+        alt.Chart(alt.InlineData(values=[{"at": b}]))
+        .mark_rule(color=theme.INK, strokeDash=[2, 3])
+        .encode(x="at:Q")
+    )
+    return alt.layer(lines, here).properties(height=PLOT)
+
+
+def _stability(alt: Any) -> Any:
+    return alt.StrokeDash(
+        "kind:N",
+        scale=alt.Scale(domain=list(STABLE.values()), range=[[1, 0], [5, 4]]),
+        legend=alt.Legend(title=None, symbolType="stroke", symbolSize=300),
+    )
+
+
+def surface_chart(
+    w: Any,
+    b: Any,
+    table: Any,
+    place: tuple[float, float],
+    *,
+    title: str,
+    classes: Sequence[str] = (),
+    log: bool = False,
+) -> Any:
+    """Draw a table (W, B) over weight and bias: numbers by shade, or classes by colour; a cross stands at
+    the neuron.
+    """
+    import altair as alt
+
+    # each cell goes on a little under the next one, or there would be light between them
+    half_w, half_b = (w[1] - w[0]) / 2, (b[1] - b[0]) / 2
+    values = [
+        {"w": float(x - half_w), "w2": float(x + 1.2 * half_w), "b": float(y - half_b),
+         "b2": float(y + 1.2 * half_b), "v": classes[table[i, j]] if classes else float(table[i, j])}
+        for i, x in enumerate(w)
+        for j, y in enumerate(b)
+    ]  # fmt: skip
+    if classes:
+        present = [name for i, name in enumerate(classes) if (table == i).any()]
+        colours = [CLASS_COLOURS[classes.index(name)] for name in present]
+        colour = alt.Color(
+            "v:N", scale=alt.Scale(domain=present, range=colours), legend=alt.Legend(title=None)
+        )
+    else:
+        expression = "'1e' + datum.value" if log else "datum.label"
+        colour = alt.Color(
+            "v:Q",
+            scale=alt.Scale(scheme="yelloworangered"),
+            legend=alt.Legend(
+                title=f"{title} (log scale)" if log else title,
+                gradientLength=200,
+                orient="right",
+                labelExpr=expression,
+            ),
+        )
+    domain_w = [float(w[0] - half_w), float(w[-1] + half_w)]
+    domain_b = [float(b[0] - half_b), float(b[-1] + half_b)]
+    cells = (
+        alt.Chart(alt.InlineData(values=values))
+        .mark_rect(clip=True)
+        .encode(
+            x=alt.X("w:Q", title="w", scale=alt.Scale(domain=domain_w, nice=False)),
+            x2="w2:Q",
+            y=alt.Y("b:Q", title="b", scale=alt.Scale(domain=domain_b, nice=False)),
+            y2="b2:Q",
+            color=colour,
+        )
+    )
+    cross = (
+        alt.Chart(alt.InlineData(values=[{"w": place[0], "b": place[1]}]))
+        .mark_point(
+            shape="cross", size=110, color=theme.INK, filled=True, stroke="white", opacity=1
+        )
+        .encode(x="w:Q", y="b:Q")
+    )
+    return alt.layer(cells, cross).properties(height=PLOT)

@@ -21,7 +21,7 @@ from torch import Generator, Tensor, nn
 from seqloom.nn.cells import Cell, GRUCell, LSTMCell
 from seqloom.nn.layers import original
 
-Method = Literal["xavier", "he", "orthogonal", "uniform", "gaussian"]
+Method = Literal["xavier", "he", "orthogonal", "uniform"]
 
 
 @torch.no_grad()
@@ -55,14 +55,6 @@ def uniform(
 
 
 @torch.no_grad()
-def gaussian(weight: Tensor, blocks: int = 1, generator: Generator | None = None) -> Tensor:
-    """Sample from a normal distribution with variance 1 / fan_in: of a square matrix the spectral radius
-    is then about 1, and the largest singular value about 2.
-    """
-    return nn.init.normal_(weight, std=weight.shape[1] ** -0.5, generator=generator)
-
-
-@torch.no_grad()
 def scaled_residual(
     weight: Tensor, n_layers: float, std: float = 0.02, generator: Generator | None = None
 ) -> Tensor:
@@ -72,13 +64,7 @@ def scaled_residual(
     return nn.init.normal_(weight, std=std / math.sqrt(2 * n_layers), generator=generator)
 
 
-METHODS = {
-    "xavier": xavier,
-    "he": he,
-    "orthogonal": orthogonal,
-    "uniform": uniform,
-    "gaussian": gaussian,
-}
+METHODS = {"xavier": xavier, "he": he, "orthogonal": orthogonal, "uniform": uniform}
 
 
 @torch.no_grad()

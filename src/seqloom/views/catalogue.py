@@ -92,6 +92,34 @@ VIEWS = {
             'seqloom inspect gradients model "to be or not to be"',
         ),
     ),
+    "neuron": View(
+        "One recurrent neuron: its fixed points, where they appear, and the plateau and cliff of its loss.",
+        "one_neuron",
+        inputs=(),
+        options=configs.NeuronOptions,
+        examples=(
+            "seqloom inspect neuron",
+            "seqloom inspect neuron --activation tanh --w 1.5 --b 0.1 --chart neuron.png",
+        ),
+    ),
+    "reach": View(
+        "How far back each recurrent cell and encoder learns: trains them at growing lags.",
+        "reaching",
+        inputs=(),
+        options=configs.ReachOptions,
+        examples=(
+            "seqloom inspect reach --chart reach.png",
+            "seqloom inspect reach --encoder rnn,lstm,gru --task recall --minutes 1",
+            "seqloom inspect reach --encoder lstm --forget-bias 0,1,2 --task recall --clip norm",
+        ),
+    ),
+    "activations": View(
+        "Activations of a plain RNN compared: saturation, gradient, and how far back it learns.",
+        "reaching",
+        inputs=(),
+        options=configs.ActivationsOptions,
+        examples=("seqloom inspect activations", "seqloom inspect activations --minutes 2"),
+    ),
     # ---- attention
     "attention": View(
         "Where each step of a text looks: the weights of a layer and head of attention.",

@@ -254,10 +254,10 @@ def _demonstrations() -> Sheet:
         lambda page: {"What is left of a gradient after 100 steps back": _range_chart(rows)},
         {"rows": rows},
         [
-            "64 units, W_h Gaussian with standard deviation gain / 8. With a constant slope: one matrix, 2,000 "
-            "gradients. With tanh: 20 seeds, the slope is measured.",
-            "tanh saturates where W_h is large, so a gain of 1.5 still vanishes, though its W_h has a largest "
-            "singular value of about 3: above 1 is necessary for exploding, not enough.",
+            "64 units, W_h Gaussian with standard deviation gain / 8. With a constant slope: one matrix, "
+            "2,000 gradients. With tanh: 20 seeds, the slope is measured.",
+            "tanh saturates where W_h is large, so a gain of 1.5 still vanishes, though its W_h has a "
+            "largest singular value of about 3: above 1 is necessary for exploding, not enough.",
         ],
         lines=lines,
     )

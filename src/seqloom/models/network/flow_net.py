@@ -10,8 +10,9 @@ held: a state of a layer above never changes those of one below, so this is the 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,7 @@ class LayerFlow:
     steps: int
     # (low, high) to (high - low, S, S): of the state after each of these steps by the state before it
     jacobians: Callable[[int, int], np.ndarray]
+    states: np.ndarray  # (T, S): before each step
     forget: np.ndarray | None = None  # (T, H): forget gates, where there are such
     recurrent: np.ndarray | None = None  # (G, H, H): the blocks of W_h, where each is square
     loss: np.ndarray = field(
@@ -75,11 +77,14 @@ def drive_fresh_cell(
     forget_bias: float = 1.0,
     noise: float = 1.0,
     seed: int = 0,
+    options: Mapping[str, Any] | None = None,
 ) -> LayerFlow:
-    """Return a cell with initial weights while it reads Gaussian noise; W_h is multiplied by `gain`."""
+    """Return a cell with initial weights while it reads Gaussian noise; W_h is multiplied by `gain`.
+    `options`: those of the cell, such as its activation.
+    """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        stack = RecurrentStack(width, width, cell=cell).double()
+        stack = RecurrentStack(width, width, cell=cell, options=options).double()
         begin(stack, start=start, gain=gain, forget_bias=forget_bias)
         x = noise * torch.randn(steps, width, dtype=torch.float64)
     stack.requires_grad_(False).eval()
@@ -97,15 +102,17 @@ def begin(
         if not isinstance(cell, Cell):
             continue
         if hasattr(cell, "forget_bias"):
-            cell.forget_bias = forget_bias
-        initialise(cell, recurrent="orthogonal" if start == "identity" else start)  # type: ignore[arg-type]
+            setattr(cell, "forget_bias", forget_bias)  # noqa: B010 - not all cells have it
+        initialise(cell)
         if not cell.reads_state:
             continue
         w_h = original(cell, "w_h")
-        if start == "identity":
-            for block in w_h.chunk(cell.gates):
+        for block in w_h.chunk(cell.gates):
+            if start == "identity":
                 nn.init.eye_(block)
-        w_h *= gain
+            elif start == "normal":
+                nn.init.normal_(block, std=block.shape[1] ** -0.5)
+        w_h.mul_(gain)
 
 
 # ---- one layer
@@ -120,17 +127,24 @@ class _Walk:
         self.before: list[Tensor] = []  # (S,) the state before each step
         self.forget: list[Tensor] = []
         bounds = np.cumsum([0, *cell.widths]).tolist()
-        self.leaves = {
-            leaf: slice(low, high) for leaf, low, high in zip(cell.leaves, bounds, bounds[1:])
-        }
+        self.leaves = {leaf: slice(*ends) for leaf, ends in zip(cell.leaves, pairwise(bounds))}
 
-    def split(self, state: Tensor) -> tuple[Tensor, ...]:
-        return tuple(state[None, part] for part in self.leaves.values())
+    def split(self, states: Tensor) -> tuple[Tensor, ...]:
+        """Return h, and what else there is, of states (n, S)."""
+        return tuple(states[:, part] for part in self.leaves.values())
 
-    def step(self, state: Tensor, projected: Tensor) -> Tensor:
-        """Return the flat state (S,) after one step."""
-        after = self.cell.step(projected[None], self.split(state), self.cell.w_h, None)
-        return torch.cat([leaf[0] for leaf in after])
+    def jacobians(self, low: int, high: int) -> np.ndarray:
+        """Return d s_t / d s_{t-1} of some steps, (high - low, S, S).
+
+        Each state stands in S rows of a batch; the gradient of output i of row i is row i of the Jacobian.
+        """
+        steps, size = high - low, self.change.shape[1]
+        states = torch.stack(self.before[low:high]).repeat_interleave(size, 0).requires_grad_(True)
+        projected = self.projected[low:high].detach().repeat_interleave(size, 0)
+        after = torch.cat(self.cell.step(projected, self.split(states), self.cell.w_h, None), 1)
+        chosen = after.view(steps, size, size).diagonal(dim1=1, dim2=2).sum()
+        rows = torch.autograd.grad(chosen, states)[0]
+        return rows.view(steps, size, size).numpy()
 
     def run(self) -> Tensor:
         """Walk through all steps; return h (T, H)."""
@@ -139,22 +153,21 @@ class _Walk:
         for projected, change in zip(self.projected, self.change):
             self.before.append(state.detach())
             trace = Trace("gates.f")
-            after = self.cell.step(projected[None], self.split(state), self.cell.w_h, None, trace)
+            after = self.cell.step(
+                projected[None], self.split(state[None]), self.cell.w_h, None, trace
+            )
             self.forget += [gate[0].detach() for gate in trace.values()]
             state = torch.cat([leaf[0] for leaf in after]) + change
             outputs.append(state[h])
         return torch.stack(outputs)
 
     def flow(self) -> LayerFlow:
-        before, projected = torch.stack(self.before), self.projected.detach()
-        jacobian = torch.func.vmap(torch.func.jacrev(self.step))
-
-        def jacobians(low: int, high: int) -> np.ndarray:
-            found: np.ndarray = jacobian(before[low:high], projected[low:high]).detach().numpy()
-            return found
-
+        """Return what was found out on the way."""
+        states = torch.stack(self.before).numpy()
         forget = torch.stack(self.forget).numpy() if self.forget and "c" in self.leaves else None
-        return LayerFlow(self.name, self.leaves, len(before), jacobians, forget, self._blocks())
+        return LayerFlow(
+            self.name, self.leaves, len(self.before), self.jacobians, states, forget, self._blocks()
+        )
 
     def _blocks(self) -> np.ndarray | None:
         rows, width = self.cell.w_h.shape if self.cell.reads_state else (0, 1)
@@ -165,23 +178,28 @@ class _Walk:
 
 
 def _unroll(stack: RecurrentStack, x: Tensor) -> tuple[Tensor, list[_Walk]]:
-    """Lead x (T, D) through a stack; return its output (T, H) and the walk of each layer and direction."""
+    """Lead x (T, D) through a stack; return its output (T, H) and the walk of each layer and direction.
+
+    The stack runs as ever, with norms and residuals between its layers; its cells are led step by step.
+    """
+    names = dict(_named_cells(stack))
     walks: list[_Walk] = []
-    for name, directions in _layers(stack):
-        outputs = []
-        for number, cell in enumerate(directions):
-            projected = cell.project(x.flip(0) if number else x)
-            change = x.new_zeros(len(x), sum(cell.widths), requires_grad=True)
-            walk = _Walk(f"{name}.reverse" if number else name, cell, projected, change)
-            out = walk.run()
-            outputs.append(out.flip(0) if number else out)
-            walks.append(walk)
-        out = torch.cat(outputs, 1)
-        x = out + x if stack.residual and x.shape == out.shape else out
-    return x, walks
+
+    def direction(cell: Cell, x: Tensor, state: Any, *rest: Any) -> tuple[Tensor, Any]:
+        projected = cell.project(x)[:, 0]  # (T, G H)
+        change = x.new_zeros(len(x), sum(cell.widths), requires_grad=True)
+        walk = _Walk(names[cell], cell, projected, change)
+        walks.append(walk)
+        return walk.run()[:, None], state
+
+    stack._direction = direction  # type: ignore[method-assign, assignment]
+    out, _ = stack(x[None])
+    return out[0], walks
 
 
-def _layers(stack: RecurrentStack) -> Iterator[tuple[str, list[Cell]]]:
+def _named_cells(stack: RecurrentStack) -> Iterator[tuple[Cell, str]]:
     for index, layer in enumerate(stack.layers):
         assert isinstance(layer, Cell)
-        yield f"layers.{index}", [layer] if layer.reverse is None else [layer, layer.reverse]
+        yield layer, f"layers.{index}"
+        if layer.reverse is not None:
+            yield layer.reverse, f"layers.{index}.reverse"
