@@ -152,7 +152,9 @@ def stacked(charts: Charts) -> Any:
     rows = list(charts.values())
     if len(rows) == 1:
         return rows[0]
-    return alt.vconcat(*rows, spacing=24).resolve_scale(color="independent", fill="independent")
+    return alt.vconcat(*rows, spacing=24).resolve_scale(
+        color="independent", fill="independent", strokeDash="independent"
+    )
 
 
 def with_headings(sheet: Sheet) -> Page:
@@ -225,7 +227,9 @@ class Sheet:
         )
         if len(charts) == 1 and self.title not in charts:
             # The one chart has its heading and legend, the picture the title.
-            one = alt.vconcat(one).resolve_scale(color="independent", fill="independent")
+            one = alt.vconcat(one).resolve_scale(
+                color="independent", fill="independent", strokeDash="independent"
+            )
         if one.title is not alt.Undefined:  # charts of a report are called like their files
             return one
         lines = [

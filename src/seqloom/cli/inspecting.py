@@ -133,7 +133,10 @@ def command_of(name: str, view: View) -> click.Command:
     made = click.option("--chart", metavar="FILE", help="Draw it: .png, .svg, .html.")(made)
     for kind in reversed(view.inputs):
         metavar, count = ARGUMENTS[kind]
-        made = click.argument(kind, metavar=metavar, nargs=count)(made)
+        if view.optional and count == 1:
+            made = click.argument(kind, metavar=f"[{metavar}]", required=False)(made)
+        else:
+            made = click.argument(kind, metavar=metavar, nargs=count)(made)
     return click.command(
         name=name,
         help="\n\n".join(sentences),
@@ -144,6 +147,8 @@ def command_of(name: str, view: View) -> click.Command:
 def read_inputs(view: View, values: dict[str, Any], options: dict[str, Any]) -> list[Any]:
     """Return what a view looks at, from the arguments of its command and the options that are given."""
     inputs: list[Any] = []
+    if view.optional and not values[view.inputs[0]]:
+        return inputs
     for kind in view.inputs:
         value = values[kind]
         if kind in ("model", "other"):

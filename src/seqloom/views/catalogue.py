@@ -44,6 +44,9 @@ class View:
     fits: Callable[[Any], bool] = needs.anything
     inputs: Inputs = OF_TEXT
     options: type[Config] = Config
+    optional: bool = (
+        False  # whether it also works with nothing to look at; its inputs are then None
+    )
     examples: tuple[str, ...] = ()
     instead: tuple[str, ...] = ()  # options that may stand instead of the text, which is then None
 
@@ -145,6 +148,47 @@ VIEWS = {
         examples=("seqloom inspect compare-gates lstm gru text.txt --chart memories.png",),
     ),
     # ---- gradients
+    "gradients": View(
+        "How far a change of a recurrent state, and the loss, reach back in time: in a model that reads a "
+        "text, in fresh cells, or without either as the documents' demonstrations.",
+        "gradient_flow",
+        needs.recurrent_language_model,
+        options=configs.GradientsOptions,
+        optional=True,
+        examples=(
+            "seqloom inspect gradients",
+            "seqloom inspect gradients --cell rnn,lstm,gru --chart gradients.png",
+            'seqloom inspect gradients model "to be or not to be"',
+        ),
+    ),
+    "neuron": View(
+        "One recurrent neuron: its fixed points, where they appear, and the plateau and cliff of its loss.",
+        "one_neuron",
+        inputs=(),
+        options=configs.NeuronOptions,
+        examples=(
+            "seqloom inspect neuron",
+            "seqloom inspect neuron --activation tanh --w 1.5 --b 0.1 --chart neuron.png",
+        ),
+    ),
+    "reach": View(
+        "How far back each recurrent cell and encoder learns: trains them at growing lags.",
+        "reaching",
+        inputs=(),
+        options=configs.ReachOptions,
+        examples=(
+            "seqloom inspect reach --chart reach.png",
+            "seqloom inspect reach --encoder rnn,lstm,gru --task recall --minutes 1",
+            "seqloom inspect reach --encoder lstm --forget-bias 0,1,2 --task recall --clip norm",
+        ),
+    ),
+    "activations": View(
+        "Activations of a plain RNN compared: saturation, gradient, and how far back it learns.",
+        "reaching",
+        inputs=(),
+        options=configs.ActivationsOptions,
+        examples=("seqloom inspect activations", "seqloom inspect activations --minutes 2"),
+    ),
     # ---- attention
     "attention": View(
         "Where each step of a text looks: the weights of a layer and head of attention.",
@@ -244,6 +288,8 @@ def view(function: Callable[..., Sheet]) -> Callable[..., Sheet]:
 
     @wraps(function)
     def viewed(*inputs: Any, **options: Any) -> Sheet:
+        if entry.optional and not inputs:
+            inputs = (None,) * len(entry.inputs)
         if len(inputs) != len(entry.inputs):
             raise ConfigError(
                 f"{name} takes {', '.join(entry.inputs) or 'options'} and keywords; {len(inputs)} "
@@ -251,13 +297,20 @@ def view(function: Callable[..., Sheet]) -> Callable[..., Sheet]:
             )
         settings = make(entry.options, None, options)
         for kind, value in zip(entry.inputs, inputs):
-            if kind in ("model", "other"):
+            if kind in ("model", "other") and not (value is None and entry.optional):
                 check(name, value)
         return function(*inputs, settings)
 
     kinds, keyword = field_types(entry.options), inspect.Parameter.KEYWORD_ONLY
     viewed.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [inspect.Parameter(kind, inspect.Parameter.POSITIONAL_ONLY) for kind in entry.inputs]
+        [
+            inspect.Parameter(
+                kind,
+                inspect.Parameter.POSITIONAL_ONLY,
+                default=None if entry.optional else inspect.Parameter.empty,
+            )
+            for kind in entry.inputs
+        ]
         + [
             inspect.Parameter(f.name, keyword, default=f.default, annotation=kinds[f.name])
             for f in fields(entry.options)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from seqloom.config import MAX_INTEGER, Config, option
+from seqloom.config import MAX_INTEGER, MOST_MINUTES, MOST_SEED, Config, option
 
 # ---- language models
 
@@ -107,6 +107,85 @@ class SimilarOptions(LayerOptions):
 
 
 # ---- gradients
+
+Start = Literal["orthogonal", "normal", "identity"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GradientsOptions(Config):
+    cell: tuple[str, ...] = option(
+        (), "fresh cells instead of a model, by name, such as rnn,lstm", metavar="CELL,.."
+    )
+    distance: int = option(100, "how many steps back", minimum=1, maximum=1000)
+    hidden: int = option(64, "width of fresh cells", minimum=1, maximum=1024)
+    start: Start = option("orthogonal", "initial recurrent matrices of fresh cells")
+    gain: float = option(
+        1.0, "factor of the initial recurrent matrices", minimum=0.0, maximum=1000.0
+    )
+    forget_bias: float = option(
+        1.0, "initial bias of forget gates of fresh cells", minimum=-100.0, maximum=100.0
+    )
+    noise: float = option(
+        1.0, "standard deviation of what fresh cells read", minimum=0.0, maximum=1000.0
+    )
+    seed: int = option(0, "seed of fresh cells", minimum=0, maximum=MOST_SEED)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NeuronOptions(Config):
+    activation: Literal["sigmoid", "tanh"] = option("sigmoid", "h = f(w h + b), f being this")
+    w: float = option(5.0, "its weight", minimum=-100.0, maximum=100.0)
+    b: float = option(-2.5, "its bias", minimum=-100.0, maximum=100.0)
+    steps: int = option(50, "steps after which the loss looks at h", minimum=1, maximum=1000)
+    target: float = option(
+        0.855, "of the loss, the square of target - h", minimum=-1.0, maximum=1.0
+    )
+    begin: float = option(0.5, "h before the first step", minimum=-1.0, maximum=1.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LagOptions(Config):
+    minutes: float = option(4.0, "time for all together", minimum=0.01, maximum=MOST_MINUTES)
+    lags: tuple[int, ...] = option(
+        (), "the lags  [default: 5,10,20,50,100,200,500]", minimum=1, maximum=10_000
+    )
+    hidden: int = option(64, "width of the networks", minimum=8, maximum=1024)
+    updates: int = option(1000, "updates at each lag, at most", minimum=1, maximum=1_000_000)
+    seed: int = option(0, "seed of weights and data", minimum=0, maximum=MOST_SEED)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReachOptions(LagOptions):
+    task: tuple[str, ...] = option((), "recall, adding, copying  [default: all]", metavar="TASK,..")
+    encoder: tuple[str, ...] = option(
+        (),
+        "cells and encoders by name, and lstm-no-forget  [default: all of one direction]",
+        metavar="NAME,..",
+    )
+    clip: Literal["both", "norm", "none"] = option("both", "clip gradients by norm, or not")
+    start: tuple[str, ...] = option(
+        ("orthogonal",),
+        "initial recurrent matrices: orthogonal, normal, identity",
+        metavar="START,..",
+    )
+    forget_bias: tuple[float, ...] = option(
+        (1.0,), "initial bias of the forget gates, such as 0,1,2", minimum=-100.0, maximum=100.0
+    )
+    seeds: int = option(1, "how many seeds, from the first on", minimum=1, maximum=1000)
+    work: str | None = option(
+        None,
+        "directory where finished lags are kept; a later call goes on from there",
+        metavar="DIR",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActivationsOptions(LagOptions):
+    minutes: float = option(1.0, "time of the trainings", minimum=0.01, maximum=MOST_MINUTES)
+    distance: int = option(
+        50, "steps over which fresh networks are measured", minimum=1, maximum=1000
+    )
+
 
 # ---- attention
 

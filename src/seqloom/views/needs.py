@@ -73,6 +73,16 @@ def recurrent_language_model(model: Any) -> bool:
     return recurrence(model) and language_model(model)
 
 
+def recurrent_language_model(model: Any) -> bool:
+    """Tell whether it is a language model with recurrent layers."""
+    return language_model(model) and recurrent_network(model)
+
+
+def recurrent_network(model: Any) -> bool:
+    """Tell whether a language model's network is a stack of recurrent cells, whatever cell they are."""
+    return has_weights(model, "recurrent.layers.*")
+
+
 def attention(model: Any) -> bool:
     """Tell whether steps attend to each other, or those of a target to a source."""
     return hasattr(model, "trace") and (

@@ -1,0 +1,205 @@
+"""How a change of a recurrent state, and of a loss, passes through time: Jacobians of any cell, step by step.
+
+    J_t = d s_t / d s_{t-1}            s: all of a cell's state, h and for an LSTM also c
+    d s_t / d s_k = J_t J_{t-1} .. J_{k+1}
+
+Everything is computed in float64, since gradients of float32 end at 1e-45. The inputs of a layer are
+held: a state of a layer above never changes those of one below, so this is the whole derivative.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from seqloom.nn.cells import Cell
+from seqloom.nn.initialisation import initialise
+from seqloom.nn.layers import original
+from seqloom.nn.recurrent import RecurrentStack
+from seqloom.traces import Trace
+
+
+@dataclass
+class LayerFlow:
+    """One direction of one layer on its way through a sequence."""
+
+    name: str
+    leaves: dict[str, slice]  # where h and c stand in the state
+    steps: int
+    # (low, high) to (high - low, S, S): of the state after each of these steps by the state before it
+    jacobians: Callable[[int, int], np.ndarray]
+    states: np.ndarray  # (T, S): before each step
+    forget: np.ndarray | None = None  # (T, H): forget gates, where there are such
+    recurrent: np.ndarray | None = None  # (G, H, H): the blocks of W_h, where each is square
+    loss: np.ndarray = field(
+        default_factory=lambda: np.zeros((0, 0))
+    )  # (T, S): dL/ds_t, whole loss
+    last_loss: np.ndarray = field(
+        default_factory=lambda: np.zeros((0, 0))
+    )  # that of the last token
+
+
+def read_language_model(
+    model: Any, inputs: np.ndarray, targets: np.ndarray
+) -> tuple[list[LayerFlow], np.ndarray]:
+    """Return the layers of a recurrent language model while it reads `inputs` (T,), with the gradients of
+    the loss by their states, and the nats of each target (T,).
+    """
+    network = copy.deepcopy(model.network()).double().requires_grad_(False).eval()
+    x = network.embedding(torch.from_numpy(inputs.astype(np.int64)))  # (T, D)
+    out, walks = _unroll(network.recurrent, x)
+    features = out if network.bridge is None else network.bridge(out)
+    answers = torch.from_numpy(targets.astype(np.int64))[:, None]
+    nats = -network.output.log_probs(features).gather(1, answers)[:, 0]
+    states = [walk.change for walk in walks]
+    whole = torch.autograd.grad(nats.sum(), states, retain_graph=True)
+    last = torch.autograd.grad(nats[-1], states)
+    flows = [walk.flow() for walk in walks]
+    for flow, all_tokens, last_token in zip(flows, whole, last):
+        flow.loss, flow.last_loss = all_tokens.numpy(), last_token.numpy()
+    return flows, nats.detach().numpy()
+
+
+def drive_fresh_cell(
+    cell: str,
+    *,
+    width: int,
+    steps: int,
+    start: str = "orthogonal",
+    gain: float = 1.0,
+    forget_bias: float = 1.0,
+    noise: float = 1.0,
+    seed: int = 0,
+    options: Mapping[str, Any] | None = None,
+) -> LayerFlow:
+    """Return a cell with initial weights while it reads Gaussian noise; W_h is multiplied by `gain`.
+    `options`: those of the cell, such as its activation.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        stack = RecurrentStack(width, width, cell=cell, options=options).double()
+        begin(stack, start=start, gain=gain, forget_bias=forget_bias)
+        x = noise * torch.randn(steps, width, dtype=torch.float64)
+    stack.requires_grad_(False).eval()
+    return _unroll(stack, x)[1][0].flow()
+
+
+@torch.no_grad()
+def begin(
+    network: nn.Module, *, start: str = "orthogonal", gain: float = 1.0, forget_bias: float = 1.0
+) -> None:
+    """Give the recurrent cells of a network their initial weights: W_h by that method, times `gain`, or the
+    identity; forget gates, where there are such, that bias.
+    """
+    for cell in network.modules():
+        if not isinstance(cell, Cell):
+            continue
+        if hasattr(cell, "forget_bias"):
+            setattr(cell, "forget_bias", forget_bias)  # noqa: B010 - not all cells have it
+        initialise(cell)
+        if not cell.reads_state:
+            continue
+        w_h = original(cell, "w_h")
+        for block in w_h.chunk(cell.gates):
+            if start == "identity":
+                nn.init.eye_(block)
+            elif start == "normal":
+                nn.init.normal_(block, std=block.shape[1] ** -0.5)
+        w_h.mul_(gain)
+
+
+# ---- one layer
+
+
+class _Walk:
+    """A cell that was led through a sequence step by step, with what is needed of each step."""
+
+    def __init__(self, name: str, cell: Cell, projected: Tensor, change: Tensor) -> None:
+        self.name, self.cell, self.projected = name, cell, projected
+        self.change = change  # (T, S) zeros added to the states, by which a loss is differentiated
+        self.before: list[Tensor] = []  # (S,) the state before each step
+        self.forget: list[Tensor] = []
+        bounds = np.cumsum([0, *cell.widths]).tolist()
+        self.leaves = {leaf: slice(*ends) for leaf, ends in zip(cell.leaves, pairwise(bounds))}
+
+    def split(self, states: Tensor) -> tuple[Tensor, ...]:
+        """Return h, and what else there is, of states (n, S)."""
+        return tuple(states[:, part] for part in self.leaves.values())
+
+    def jacobians(self, low: int, high: int) -> np.ndarray:
+        """Return d s_t / d s_{t-1} of some steps, (high - low, S, S).
+
+        Each state stands in S rows of a batch; the gradient of output i of row i is row i of the Jacobian.
+        """
+        steps, size = high - low, self.change.shape[1]
+        states = torch.stack(self.before[low:high]).repeat_interleave(size, 0).requires_grad_(True)
+        projected = self.projected[low:high].detach().repeat_interleave(size, 0)
+        after = torch.cat(self.cell.step(projected, self.split(states), self.cell.w_h, None), 1)
+        chosen = after.view(steps, size, size).diagonal(dim1=1, dim2=2).sum()
+        rows = torch.autograd.grad(chosen, states)[0]
+        return rows.view(steps, size, size).numpy()
+
+    def run(self) -> Tensor:
+        """Walk through all steps; return h (T, H)."""
+        state = torch.cat([leaf[0] for leaf in self.cell.start(1)])
+        outputs, h = [], self.leaves["h"]
+        for projected, change in zip(self.projected, self.change):
+            self.before.append(state.detach())
+            trace = Trace("gates.f")
+            after = self.cell.step(
+                projected[None], self.split(state[None]), self.cell.w_h, None, trace
+            )
+            self.forget += [gate[0].detach() for gate in trace.values()]
+            state = torch.cat([leaf[0] for leaf in after]) + change
+            outputs.append(state[h])
+        return torch.stack(outputs)
+
+    def flow(self) -> LayerFlow:
+        """Return what was found out on the way."""
+        states = torch.stack(self.before).numpy()
+        forget = torch.stack(self.forget).numpy() if self.forget and "c" in self.leaves else None
+        return LayerFlow(
+            self.name, self.leaves, len(self.before), self.jacobians, states, forget, self._blocks()
+        )
+
+    def _blocks(self) -> np.ndarray | None:
+        rows, width = self.cell.w_h.shape if self.cell.reads_state else (0, 1)
+        if rows != self.cell.gates * width:
+            return None
+        blocks: np.ndarray = self.cell.w_h.detach().numpy()
+        return blocks.reshape(self.cell.gates, width, width)
+
+
+def _unroll(stack: RecurrentStack, x: Tensor) -> tuple[Tensor, list[_Walk]]:
+    """Lead x (T, D) through a stack; return its output (T, H) and the walk of each layer and direction.
+
+    The stack runs as ever, with norms and residuals between its layers; its cells are led step by step.
+    """
+    names = dict(_named_cells(stack))
+    walks: list[_Walk] = []
+
+    def direction(cell: Cell, x: Tensor, state: Any, *rest: Any) -> tuple[Tensor, Any]:
+        projected = cell.project(x)[:, 0]  # (T, G H)
+        change = x.new_zeros(len(x), sum(cell.widths), requires_grad=True)
+        walk = _Walk(names[cell], cell, projected, change)
+        walks.append(walk)
+        return walk.run()[:, None], state
+
+    stack._direction = direction  # type: ignore[method-assign, assignment]
+    out, _ = stack(x[None])
+    return out[0], walks
+
+
+def _named_cells(stack: RecurrentStack) -> Iterator[tuple[Cell, str]]:
+    for index, layer in enumerate(stack.layers):
+        assert isinstance(layer, Cell)
+        yield layer, f"layers.{index}"
+        if layer.reverse is not None:
+            yield layer.reverse, f"layers.{index}.reverse"
