@@ -31,6 +31,20 @@ def attention(model: Any) -> bool:
     )
 
 
+def word_layers(model: Any) -> bool:
+    """Tell whether it is a network that has vectors of the words of a text at each layer."""
+    if getattr(model, "reads_numbers", False) or not hasattr(model, "trace"):
+        return False
+    if model.task == "language model":
+        return hasattr(model.layers, "read_traced")
+    return model.task != "answerer"
+
+
+def network(model: Any) -> bool:
+    """Tell whether it is a network, with weights by name."""
+    return hasattr(model, "declared")
+
+
 def has_weights(model: Any, pattern: str) -> bool:
     """Tell whether a network has weights with such a name, without loading them."""
     return hasattr(model, "declared") and any(
