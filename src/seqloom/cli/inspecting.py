@@ -163,7 +163,11 @@ def read_inputs(view: View, values: dict[str, Any]) -> list[Any]:
 
 
 def read_example(model: Any, texts: tuple[str, ...]) -> Any:
-    """Return the example that the texts of a command are: one text, or a pair."""
+    """Return the example that the texts of a command are: one text, or a pair; of a forecaster, whose window
+    has one size, nothing.
+    """
+    if model.task == "forecaster" and not texts:
+        return None
     if getattr(model, "reads_numbers", False):
         raise ConfigError(
             f"this {model.name} model reads numbers, which are no text; use seqloom.inspect in Python"

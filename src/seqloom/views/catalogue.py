@@ -117,6 +117,15 @@ VIEWS = {
             "seqloom inspect senses model bank.tsv --word bank --chart senses.png",
         ),
     ),
+    "shapes": View(
+        "Each part of a network for a text: shape of its result, parameters, multiplications, bytes.",
+        "forward_pass",
+        needs.network,
+        examples=(
+            'seqloom inspect shapes model "to be or not to be"',
+            'seqloom inspect shapes model "to be or not to be" --chart shapes.png',
+        ),
+    ),
     # ---- answers
     # ---- runs
 }

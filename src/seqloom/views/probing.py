@@ -97,15 +97,15 @@ def probe(model: Any, file: Any, options: ProbeOptions) -> Sheet:
         if tagged
         else "Control task: texts with the same first word have one label by chance.",
     ]
-    series = _series(rows)
+    series = _series(rows, "tags" if tagged else "labels")
     return Sheet(
         f"{model.label()}: what a linear probe reads from each layer",
         lambda page: {
             "Accuracy of the probe": layers_chart(
-                series["accuracy"],
+                series,
                 "accuracy on the held-out part",
                 ".0%",
-                dashed=[name for name in series["accuracy"] if name.endswith(RANDOM)],
+                dashed=[name for name in series if RANDOM in name],
                 reference=(majority, "always the commonest"),
             )
         },
@@ -246,17 +246,16 @@ def _by_type(items: Items, test: np.ndarray) -> float:
     return float((np.array(found) == items.targets[test]).mean())
 
 
-def _series(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, list[LayerPoint]]]:
+def _series(rows: Sequence[dict[str, Any]], of: str) -> dict[str, list[LayerPoint]]:
     series: dict[str, list[LayerPoint]] = {}
-    for task, before in (("accuracy", ""), ("control", "control_")):
-        name = "tags or labels" if task == "accuracy" else "control task"
+    for name, task, before in ((of, "accuracy", ""), ("control task", "control", "control_")):
         for network in dict.fromkeys(row["network"] for row in rows):
-            series[name if network == MODEL else f"{name}, {network}"] = [
+            series[name if network == MODEL else f"{name}, {network} (dashes)"] = [
                 LayerPoint(row["layer"], row[task], row[f"{before}low"], row[f"{before}high"])
                 for row in rows
                 if row["network"] == network
             ]
-    return {"accuracy": series}
+    return series
 
 
 def _lines(rows: Sequence[dict[str, Any]]) -> list[str]:

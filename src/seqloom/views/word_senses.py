@@ -177,11 +177,12 @@ def compare_senses(vectors: np.ndarray, kinds: np.ndarray, seed: int = 0) -> dic
     other = ~np.eye(len(kinds), dtype=bool)  # a use is not compared with itself
 
     def gaps(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return both means where each use counts so many times, (samples,)."""
+        """Return both means where each use counts so many times, (samples,), NaN where no pair is left."""
         means = []
         for pairs in (same & other, ~same):
             sums = ((weights @ (cosines * pairs)) * weights).sum(axis=1)
-            means.append(sums / np.maximum(((weights @ pairs) * weights).sum(axis=1), SAME))
+            n_pairs = ((weights @ pairs) * weights).sum(axis=1)
+            means.append(np.where(n_pairs > 0, sums / np.maximum(n_pairs, 1), np.nan))
         return means[0], means[1]
 
     (within,), (across,) = gaps(np.ones((1, len(kinds))))
@@ -189,7 +190,8 @@ def compare_senses(vectors: np.ndarray, kinds: np.ndarray, seed: int = 0) -> dic
         len(kinds), np.full(len(kinds), 1 / len(kinds)), SAMPLES
     )
     sampled = np.sort(np.subtract(*gaps(drawn.astype(np.float64))))
-    out = int(0.025 * SAMPLES)
+    sampled = sampled[~np.isnan(sampled)]
+    out = int(0.025 * len(sampled))
     nearest = np.where(other, cosines, -np.inf)
     ties = nearest >= nearest.max(axis=1, keepdims=True) - SAME
     right = (ties & same).sum(axis=1) / ties.sum(axis=1)  # of several that are nearest, the share
@@ -214,16 +216,18 @@ def _charts(rows: Sequence[dict[str, Any]], chance: float) -> dict[str, Any]:
     near: dict[str, list[LayerPoint]] = {}
     for row in rows:
         own, layer = row["network"], row["layer"]
+        own += " (dashes)" if own == RANDOM else ""
         gap.setdefault(own, []).append(LayerPoint(layer, row["gap"], row["low"], row["high"]))
         near.setdefault(own, []).append(
             LayerPoint(layer, row["nearest"], row["nearest_low"], row["nearest_high"])
         )
+    dashed = [name for name in gap if name.startswith(RANDOM)]
     return {
         "Cosine within a sense, less that across senses": layers_chart(
-            gap, "difference of cosines", ".2f", dashed=[RANDOM], reference=(0.0, "no difference")
+            gap, "difference of cosines", ".2f", dashed=dashed, reference=(0.0, "no difference")
         ),
         "The nearest use has the same sense": layers_chart(
-            near, "share of sentences", ".0%", dashed=[RANDOM], reference=(chance, "by chance")
+            near, "share of sentences", ".0%", dashed=dashed, reference=(chance, "by chance")
         ),
     }
 
