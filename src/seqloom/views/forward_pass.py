@@ -9,7 +9,7 @@ from typing import Any
 from seqloom.charts.page import Sheet
 from seqloom.charts.parts import PartBar, parts_chart
 from seqloom.config import Config
-from seqloom.models.network.forward_sizes import Part, parts_of
+from seqloom.models.network.forward_sizes import Part, parts_of, trace_window
 from seqloom.traces import Traced
 from seqloom.views.catalogue import view
 from seqloom.views.reading import remarks, traced
@@ -30,8 +30,8 @@ def shapes(model: Any, example: Any, options: Config) -> Sheet:
         name: sum(getattr(part, name) for part in parts)
         for name in ("parameters", "multiplications", "bytes", "output_bytes")
     }
-    steps = f"{len(read.tokens):,} steps" if read is not None else "one window of numbers"
-    if read is not None and read.targets:
+    steps = f"{len(read.tokens):,} steps" + (" of a window" if model.task == "forecaster" else "")
+    if read.targets:
         steps += f" of the source and {len(read.targets):,} of the target"
     return Sheet(
         f"{model.label()}: shapes and sizes",
@@ -48,10 +48,10 @@ def shapes(model: Any, example: Any, options: Config) -> Sheet:
     )
 
 
-def _read(model: Any, example: Any) -> Traced | None:
-    """Return the steps of an example with its layers; None for a model that reads windows of numbers."""
+def _read(model: Any, example: Any) -> Traced:
+    """Return the steps of an example with its layers; of a forecaster those of any window."""
     if model.task == "forecaster":
-        return None
+        return trace_window(model)
     if model.task == "language model" and not hasattr(model.layers, "read_traced"):
         ids, _ = model.encode(example)  # Bengio's network, which has neither states nor attention
         return Traced([model.tokenizer.token(token) for token in ids.tolist()], {})

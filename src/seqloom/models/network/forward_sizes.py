@@ -11,7 +11,9 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from seqloom.traces import Traced
+import numpy as np
+
+from seqloom.traces import Trace, Traced, by_text
 
 FLOAT = 4  # bytes of a number of a result
 
@@ -35,14 +37,23 @@ class Counts(NamedTuple):
     heads: int = 1  # vectors that the last layer reads
     rows: int = 1  # sentences or windows that a text is read in
     characters: int = 0  # of the spellings of words
+    decoder: int = 0  # steps of a decoder's layers, which may also read the source
 
 
-def parts_of(model: Any, example: Any, traced: Traced | None) -> list[Part]:
+def trace_window(model: Any) -> Traced:
+    """Return what a forecaster computes of one window, which has always the same size."""
+    network, trace = model.runtime(), Trace()
+    values = np.zeros((1, network.window, network.n_columns), np.float32)
+    known = np.zeros((1, network.window + network.horizon, network.n_known), np.float32)
+    network(values, known if network.n_known else None, np.zeros_like(values), trace)
+    return Traced(list(map(str, range(network.steps))), by_text(trace))
+
+
+def parts_of(model: Any, example: Any, traced: Traced) -> list[Part]:
     """Return the parts of a model's network in the order in which they are declared; `traced`: what the network
-    computed while it read the example, layers and attention; None for one that reads windows of numbers.
+    computed while it read the example, layers and attention.
     """
-    declared = model.declared()
-    arrays = {} if traced is None else dict(traced.arrays)
+    declared, arrays = model.declared(), dict(traced.arrays)
     counts = _counts(model, example, traced)
     saved = {name: array.nbytes for name, array in model.net.arrays().items()}
     groups: dict[str, list[str]] = {}
@@ -75,14 +86,12 @@ def parts_of(model: Any, example: Any, traced: Traced | None) -> list[Part]:
     return _with_tied_output(parts, model, declared, counts)
 
 
-def _counts(model: Any, example: Any, traced: Traced | None) -> Counts:
-    if traced is None:
-        network = model.runtime()
-        return Counts(network.steps)
-    steps = len(traced.tokens)
+def _counts(model: Any, example: Any, traced: Traced) -> Counts:
+    steps, targets = len(traced.tokens), len(traced.targets)
     if model.task == "translator":
         encoded = model.encode_sources([example[0] if isinstance(example, tuple) else example])
-        return Counts(steps, len(traced.targets), len(traced.targets), 1, _characters(encoded))
+        read = targets + (steps if model.runtime().encoder is None else 0)
+        return Counts(steps, targets, targets, 1, _characters(encoded), read)
     if model.task in ("classifier", "tagger", "answerer"):
         encoded, _ = model.steps_of(example)
         examples = encoded.examples()
@@ -104,6 +113,8 @@ def _rows(model: Any, name: str, counts: Counts) -> int:
     """Return how many vectors the part with these weights reads."""
     if ".characters." in name:
         return counts.characters
+    if "pooler." in name:  # kept for other programs; no model here reads it
+        return 0
     if model.task == "translator":
         return _rows_of_translator(name, counts)
     if model.task == "forecaster":
@@ -123,6 +134,8 @@ def _rows(model: Any, name: str, counts: Counts) -> int:
 
 def _rows_of_translator(name: str, counts: Counts) -> int:
     first = name.split(".")[0]
+    if first == "decoder" and ".attention." not in name:
+        return counts.decoder
     if first in ("reader", "encoder", "encoder_entrance", "encoder_norm", "input", "narrow"):
         return counts.steps
     if first in ("initial", "summary"):
