@@ -31,6 +31,7 @@ ARGUMENTS = {
     "other": ("OTHER", 1),
     "text": ("[TEXT]...", -1),
     "data": ("[DATA]...", -1),
+    "file": ("FILE", 1),
     "runs": ("RUN...", -1),
 }
 LOOKS_AT = {
@@ -127,6 +128,7 @@ def command_of(name: str, view: View) -> click.Command:
             click.echo(shown(sheet))
 
     sentences = [view.help, *(text for kind, text in LOOKS_AT.items() if kind in view.inputs)]
+    sentences += [view.file] if view.file else []
     examples = "\n".join(f"  {example}" for example in view.examples)
     made = common(show)
     made = config_options(view.options)(made)
@@ -160,13 +162,19 @@ def read_inputs(view: View, values: dict[str, Any], options: dict[str, Any]) -> 
         elif kind == "data":
             task = tasks.of(inputs[0])
             inputs.append(task.read(value, task.reading()))
+        elif kind == "file":
+            inputs.append(Path(value))
         else:
             inputs.append(list(value))
     return inputs
 
 
 def read_example(model: Any, texts: tuple[str, ...]) -> Any:
-    """Return the example that the texts of a command are: one text, or a pair."""
+    """Return the example that the texts of a command are: one text, or a pair; of a forecaster, whose window
+    has one size, nothing.
+    """
+    if model.task == "forecaster" and not texts:
+        return None
     if getattr(model, "reads_numbers", False):
         raise ConfigError(
             f"this {model.name} model reads numbers, which are no text; use seqloom.inspect in Python"

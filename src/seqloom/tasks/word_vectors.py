@@ -90,6 +90,18 @@ class WordVectorsTask(VectorsTask):
         "bias": Command(
             "seqloom.cli.bias:command", "How far word vectors lean, and debiased ones."
         ),
+        "inspect neighbours": Command(
+            "seqloom.cli.vector_views:neighbours_command", "A word, its nearest words, and theirs."
+        ),
+        "inspect word-map": Command(
+            "seqloom.cli.vector_views:word_map_command", "Words as points of a plane."
+        ),
+        "inspect analogies": Command(
+            "seqloom.cli.vector_views:analogies_command", "Pairs of words as arrows."
+        ),
+        "inspect leaning": Command(
+            "seqloom.cli.vector_views:leaning_command", "How far words lean along a direction."
+        ),
     }
 
     def read_valid(self, path: str, reading: TextReading) -> Any:

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 # What a view looks at, in order; the command line has an argument for each:
 # model: a fitted model or the directory of one; other: a second one; text: what the model reads, one text,
-# or several where it reads pairs; data: held-out data of the model's task; runs: directories of runs.
+# or several where it reads pairs; data: held-out data of the model's task; file: a file of another kind, which
+# the view reads; runs: directories of runs.
 Inputs = tuple[str, ...]
 OF_TEXT: Inputs = ("model", "text")
 
@@ -36,7 +37,8 @@ OF_TEXT: Inputs = ("model", "text")
 @dataclass(frozen=True)
 class View:
     """What is said of a view: a line of help, the file of this folder with its function (no view is called
-    like a file), which models have it, what it looks at, its options, and examples of the command.
+    like a file), which models have it, what it looks at, its options, what a `file` holds, and examples of
+    the command.
     """
 
     help: str
@@ -47,6 +49,7 @@ class View:
     optional: bool = (
         False  # whether it also works with nothing to look at; its inputs are then None
     )
+    file: str = ""
     examples: tuple[str, ...] = ()
     instead: tuple[str, ...] = ()  # options that may stand instead of the text, which is then None
 
@@ -223,6 +226,41 @@ VIEWS = {
         ),
     ),
     # ---- what is in the vectors
+    "probe": View(
+        "What a linear probe reads of tags or labels from each layer, with a control task.",
+        "probing",
+        needs.word_layers,
+        inputs=("model", "file"),
+        options=configs.ProbeOptions,
+        file="FILE has sentences with a tag for each word (.conll, .conllu, or what else a tagger reads), or "
+        "texts with labels (.tsv, .csv, .jsonl).",
+        examples=(
+            "seqloom inspect probe model tagged.conllu",
+            "seqloom inspect probe model labelled.tsv --words 2000 --chart probe.png",
+        ),
+    ),
+    "senses": View(
+        "How alike the vectors of a word are within a sense and across senses, layer by layer.",
+        "word_senses",
+        needs.word_layers,
+        inputs=("model", "file"),
+        options=configs.SensesOptions,
+        file="FILE has a sentence, a tab and a sense in each line; the word stands between asterisks "
+        "(by the *bank* of a river), or is given by --word.",
+        examples=(
+            "seqloom inspect senses model bank.tsv",
+            "seqloom inspect senses model bank.tsv --word bank --chart senses.png",
+        ),
+    ),
+    "shapes": View(
+        "Each part of a network for a text: shape of its result, parameters, multiplications, bytes.",
+        "forward_pass",
+        needs.network,
+        examples=(
+            'seqloom inspect shapes model "to be or not to be"',
+            'seqloom inspect shapes model "to be or not to be" --chart shapes.png',
+        ),
+    ),
     # ---- answers
     "explanation": View(
         "What spoke for a label, a tag, a token of a translation or an answer, and what against it.",

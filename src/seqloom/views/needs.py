@@ -106,6 +106,18 @@ def heads_and_data(model: Any) -> bool:
         and not getattr(model, "reads_numbers", False)
         and (has_weights(model, "*attention.out.weight") or has_weights(model, "*cross.out.weight"))
     )
+def word_layers(model: Any) -> bool:
+    """Tell whether it is a network that has vectors of the words of a text at each layer."""
+    if getattr(model, "reads_numbers", False) or not hasattr(model, "trace"):
+        return False
+    if model.task == "language model":
+        return hasattr(model.layers, "read_traced")
+    return model.task != "answerer"
+
+
+def network(model: Any) -> bool:
+    """Tell whether it is a network, with weights by name."""
+    return hasattr(model, "declared")
 
 
 def has_weights(model: Any, pattern: str) -> bool:
