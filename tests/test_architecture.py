@@ -358,8 +358,6 @@ CALLERS = {  # who may call these, and what for if it is not in maths.py
         "its place",
     ),
     "recurrent.tanh_gated": "the candidate of a GRU, also in float64",
-    "recurrent.lstm_row": "the LSTM",
-    "recurrent.rnn_row": "the plain RNN",
     "sampling._draw_any": "probabilities of log-probabilities that are normalised already",
     "sampling._weigh": "probabilities of log-probabilities that are normalised already",
     "sampling.nucleus": "probabilities of log-probabilities that are normalised already",

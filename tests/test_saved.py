@@ -340,7 +340,10 @@ def test_arrays_that_depend_on_options_are_in_the_table():
     for name in (
         "nplm-adaptive",
         "gru-before",
+        "gru-varied",
         "lstm-plain",
+        "lstm-varied",
+        "rnn-varied",
         "gpt-learned",
         "fasttext-classifier-quantised",
         "classifier-transformer",

@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 from seqloom.errors import ConfigError, suggest
 
+StackNorm = Literal["none", "inputs", "between", "outputs", "states"]
 LastState = Literal["last", "ends", "mean"]  # what of its vectors stands for a whole sequence
 
 
@@ -102,6 +103,7 @@ def add_cell(entry: CellEntry) -> None:
                 "seqloom.runtime.encoders:Recurrent",
                 streams=not both,
                 last_state="ends" if both else "last",
+                options=(*entry.options, "norm", "shrink"),
                 fixed=(("cell", entry.name), ("bidirectional", both)),
             )
         )
@@ -110,6 +112,26 @@ def add_cell(entry: CellEntry) -> None:
 def add_encoder(entry: EncoderEntry) -> None:
     """Register an encoder."""
     ENCODERS[entry.name] = entry
+
+
+def shrinking_widths(width: int, n_layers: int, shrink: float) -> list[int]:
+    """Return the hidden size of each layer, which is that of the layer before times `shrink`.
+
+    >>> shrinking_widths(512, 3, 0.5)
+    [512, 256, 128]
+    """
+    return [max(round(width * shrink**i), 1) for i in range(n_layers)]
+
+
+def normed_boundaries(norm: StackNorm, n_layers: int) -> list[int]:
+    """Return before which layers of a stack vectors are normalised; `n_layers` stands for the outputs.
+
+    >>> normed_boundaries("between", 3)
+    [1, 2]
+    """
+    if norm == "between":
+        return list(range(1, n_layers))
+    return {"inputs": [0], "outputs": [n_layers]}.get(norm, [])
 
 
 class Names(Iterable[str]):
@@ -195,17 +217,17 @@ _built_in("bag", "Bag", streams=True, layered=False)
 _built_in("window", "Windows", options=("window",), fixed=(("every_layer", False),))
 _built_in("cnn", "Windows", options=("window",), fixed=(("every_layer", True),))
 for _name, _class, _options, _training in (
-    ("rnn", "RNNCell", ("activation",), ()),
-    ("lstm", "LSTMCell", ("d_projection",), ("forget_bias",)),
-    ("gru", "GRUCell", ("reset", "update"), ()),
+    ("rnn", "RNNCell", ("form", "time_step"), ()),
+    ("lstm", "LSTMCell", ("gate_activation", "d_projection"), ("forget_bias",)),
+    ("gru", "GRUCell", ("gate_activation", "reset", "update"), ()),
 ):
     add_cell(
         CellEntry(
             _name,
             f"seqloom.nn.cells:{_class}",
             f"seqloom.runtime.cells:{_class}",
-            _options,
-            _training,
+            ("activation", *_options, "clamp", "state_norm"),
+            (*_training, "recurrent_init"),
         )
     )
 _built_in("transformer", "Transformer", options=("n_heads",))

@@ -130,6 +130,9 @@ VALUES = {
     "recurrent_dropout": [0.5],
     "weight_drop": [0.5],
     "forget_bias": [-3.0],
+    "shrink": [0.5],
+    "clamp": [0.05],
+    "time_step": [0.5],
     "dimensions": [5],
     "epochs": [3],
     "lr": [0.3],
@@ -260,6 +263,25 @@ BESIDE = {
     **{
         (name, "window"): {"encoder": "cnn"}
         for name in ("classifier", "tagger", "answerer", "forecaster")
+    },
+    **{
+        (name, option): {"n_layers": 2}
+        for name in (
+            "rnn",
+            "lstm",
+            "gru",
+            "classifier",
+            "tagger",
+            "answerer",
+            "forecaster",
+            "seq2seq",
+        )
+        for option in ("norm", "shrink")
+    },
+    **{
+        (name, option): {"encoder": "birnn"}
+        for name in ("classifier", "tagger", "answerer", "forecaster", "seq2seq")
+        for option in ("form", "time_step")
     },
     **{
         (name, "n_heads"): {"encoder": "transformer", "d_hidden": 16}

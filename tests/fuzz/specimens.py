@@ -266,6 +266,13 @@ SPECIMENS: dict[str, Maker] = {
     "lstm-marks": _network("lstm", d_hidden=6, marks=("[MASK]", "<|user|>")),
     "lstm-plain": _network("lstm", d_hidden=6, tied=False),
     "gru": _network("gru", d_hidden=6, n_layers=2, d_embed=4),
+    "rnn-varied": _network(
+        "rnn", d_hidden=6, n_layers=2, shrink=0.5, form="pascanu", clamp=2.0, norm="states"
+    ),
+    "lstm-varied": _network(
+        "lstm", d_hidden=6, gate_activation="hard-sigmoid", activation="leaky-relu", norm="states"
+    ),
+    "gru-varied": _network("gru", d_hidden=6, n_layers=2, norm="between", clamp=2.0),
     "gru-before": _network(
         "gru", d_hidden=6, reset="before", layer_norm=True, tokenizer="bpe", vocab_size=270
     ),

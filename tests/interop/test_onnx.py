@@ -124,6 +124,17 @@ NETWORKS = {
         }.items()
     },
     "rnn relu": language("rnn", d_hidden=8, activation="relu"),
+    "rnn sigmoid": language("rnn", d_hidden=8, activation="sigmoid"),
+    "rnn pascanu": language("rnn", d_hidden=8, form="pascanu", clamp=0.5),
+    "rnn continuous": language("rnn", d_hidden=8, form="continuous", time_step=0.3),
+    "lstm varied": language(
+        "lstm", d_hidden=8, gate_activation="hard-sigmoid", activation="leaky-relu", clamp=0.5
+    ),
+    "gru varied": language(
+        "gru", d_hidden=8, gate_activation="hard-sigmoid", activation="leaky-relu", clamp=0.5
+    ),
+    "lstm norm states": language("lstm", d_hidden=8, norm="states"),
+    "gru shrinks": language("gru", d_hidden=8, n_layers=2, shrink=0.5, norm="between"),
     "lstm projected": language("lstm", d_hidden=8, d_projection=5),
     "gru before": language("gru", d_hidden=8, reset="before"),
     "gru replace": language("gru", d_hidden=8, update="replace"),
@@ -146,6 +157,7 @@ NETWORKS = {
     ),
     "gpt post": language("gpt", **GPT, norm="post", activation="relu", tied=False),
     **{f"classifier {name}": classifier(encoder=name) for name in ENCODER_NAMES},
+    "classifier varied": classifier(encoder="birnn", form="pascanu", norm="states"),
     **{
         f"classifier {pooling} {name}": classifier(encoder=name, pooling=pooling)
         for pooling in ("last", "mean", "max", "attention")

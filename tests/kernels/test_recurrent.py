@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from seqloom.kernels import recurrent
+from seqloom.kernels.maths import HARD_SIGMOID, LEAKY_RELU, RELU, TANH
 from seqloom.kernels.matmul import linear, pack
 from seqloom.runtime.quantised import Quantised
 from tests.kernels.test_attention import finite_differences
@@ -14,6 +15,7 @@ from tests.twins import recurrent as twin
 
 NONE = np.empty(0, np.float32)
 SIZES = [1, 5, 16, 33]
+VARIED = recurrent.Formula(HARD_SIGMOID, LEAKY_RELU, clamp=0.5)
 
 
 def normal(*shape, seed=0):
@@ -29,9 +31,32 @@ def test_lstm(size, normed):
         *(a.astype(np.float64) for a in (gates, from_h, c)), *(norm if normed else ())
     )
     h = np.full((3, size), np.nan, np.float32)
-    recurrent.lstm_cell(gates, from_h, c, *norm, h)
+    recurrent.lstm_cell(gates, from_h, c, *norm, recurrent.PLAIN, h)
     for found, right in zip((gates, c, h), expected):
         np.testing.assert_allclose(found, right, rtol=1e-4, atol=5e-6)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_variants_of_the_lstm(size):
+    gates, from_h, c = normal(3, 4 * size), normal(3, 4 * size, seed=1), normal(3, size, seed=2)
+    sums = (gates + from_h).astype(np.float64)
+    hard, leaky = twin.ACTIVATIONS["hard-sigmoid"], twin.ACTIVATIONS["leaky-relu"]
+    i, f, g, o = np.split(sums, 4, axis=1)
+    expected = np.clip(hard(f) * c + hard(i) * leaky(g), -0.5, 0.5)
+    h = np.full((3, size), np.nan, np.float32)
+    recurrent.lstm_cell(gates, from_h, c, NONE, NONE, VARIED, h)
+    np.testing.assert_allclose(c, expected, atol=1e-6)
+    np.testing.assert_allclose(h, hard(o) * leaky(expected), atol=1e-6)
+    assert np.abs(c).max() <= 0.5
+
+
+def test_clamping_keeps_what_is_no_number():
+    c = np.array([[np.nan, 3.0, -3.0]], np.float32)
+    gates, h = np.full((1, 12), 9, np.float32), np.empty((1, 3), np.float32)
+    recurrent.lstm_cell(gates, np.zeros((1, 12), np.float32), c, NONE, NONE, VARIED, h)
+    assert np.isnan(c[0, 0])
+    assert np.isnan(h[0, 0])
+    assert c[0, 1:].tolist() == [0.5, 0.5]  # the candidate is 9
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -93,9 +118,12 @@ def test_gru_whose_reset_comes_before_the_product(size, keep):
         np.full((3, 2 * size), np.nan, np.float32),
         np.full((3, size), np.nan, np.float32),
     )
-    recurrent.gru_reset(from_x[:, : 2 * size], from_h, h, gates, reset)
+    recurrent.gru_reset(from_x[:, : 2 * size], from_h, h, recurrent.PLAIN, gates, reset)
     candidate, out = np.full((3, size), np.nan, np.float32), np.full((3, size), np.nan, np.float32)
-    recurrent.gru_update(from_x[:, 2 * size :], reset @ weight.T, gates, h, keep, candidate, out)
+    from_reset = reset @ weight.T
+    recurrent.gru_update(
+        from_x[:, 2 * size :], from_reset, gates, h, keep, recurrent.PLAIN, candidate, out
+    )
     expected = twin.gru_reset_before(
         *(a.astype(np.float64) for a in (from_x, from_h, h, weight)), keep
     )
@@ -110,7 +138,7 @@ def test_rnn(size, relu, normed):
     from_x, from_h = normal(3, size), normal(3, size, seed=1)
     norm = (normal(size, seed=3), normal(size, seed=4)) if normed else (NONE, NONE)
     out = np.full((3, size), np.nan, np.float32)
-    recurrent.rnn_cell(from_x, from_h, *norm, relu, out)
+    recurrent.rnn_cell(from_x, from_h, *norm, RELU if relu else TANH, out)
     expected = twin.rnn(
         from_x.astype(np.float64), from_h.astype(np.float64), relu, *(norm if normed else ())
     )
@@ -128,7 +156,7 @@ def test_what_is_not_finite_is_noticed_in_its_row_alone(broken):
         normal(3, 4 * size, seed=1),
         np.empty((3, size), np.float32),
     )
-    recurrent.lstm_cell(gates, from_h, c, NONE, NONE, h)
+    recurrent.lstm_cell(gates, from_h, c, NONE, NONE, recurrent.PLAIN, h)
     assert not np.isfinite(c[1, 7])
     assert np.isfinite(c[[0, 2]]).all()
     before = normal(3, size)
@@ -142,7 +170,7 @@ def test_what_is_not_finite_is_noticed_in_its_row_alone(broken):
     out = np.empty((3, size), np.float32)
     from_x = normal(3, size)
     from_x[1, 7] = broken
-    recurrent.rnn_cell(from_x, normal(3, size), NONE, NONE, True, out)
+    recurrent.rnn_cell(from_x, normal(3, size), NONE, NONE, RELU, out)
     assert not np.isfinite(out[1, 7])
     assert np.isfinite(out[[0, 2]]).all()
 
@@ -161,29 +189,40 @@ def test_rows_that_are_no_numbers_stay_that():
             projected, pack(normal(width * size, size)), np.zeros(size, np.float32), h, c
         )
         recurrent.walk_layer(
-            kind, False, np.array([0, 3, 6]), np.array([0, 1]), direction, direction, out
+            kind, recurrent.PLAIN, np.array([0, 3, 6]), np.array([0, 1]), direction, direction, out
         )
         assert np.isfinite(out).all(axis=1).tolist() == [True, False, False, True, True, True]
 
 
 # ---- whole sequences
 
-KINDS = {"rnn": recurrent.RNN, "lstm": recurrent.LSTM, "gru": recurrent.GRU}
-GATES = {"rnn": 1, "lstm": 4, "gru": 3}
+KINDS = {
+    "rnn": recurrent.RNN,
+    "lstm": recurrent.LSTM,
+    "lstm varied": recurrent.LSTM,
+    "gru": recurrent.GRU,
+}
+GATES = {"rnn": 1, "lstm": 4, "lstm varied": 4, "gru": 3}
+FORMULAS = {
+    "rnn": recurrent.Formula(values=RELU),
+    "lstm": recurrent.PLAIN,
+    "lstm varied": VARIED,
+    "gru": recurrent.PLAIN,
+}
 
 
-def step(name, projected, w_h, b_h, relu, h, c):
+def step(name, projected, w_h, b_h, formula, h, c):
     """One step of one sequence, as a decoder goes: new h and c, all (1, ...)."""
     from_h = linear(w_h, h)
     h, c, from_x = h.copy(), c.copy(), projected.copy()
-    if name == "lstm":
-        recurrent.lstm_cell(from_x, from_h, c, NONE, NONE, h)
+    if name.startswith("lstm"):
+        recurrent.lstm_cell(from_x, from_h, c, NONE, NONE, formula, h)
     elif name == "gru":
         gates, inner, after = np.empty_like(from_x), np.empty_like(h), np.empty_like(h)
         recurrent.gru_cell(from_x, from_h, b_h, h, True, gates, inner, after)
         h = after
     else:
-        recurrent.rnn_cell(from_x, from_h, NONE, NONE, relu, h)
+        recurrent.rnn_cell(from_x, from_h, NONE, NONE, formula.values, h)
     return h, c
 
 
@@ -211,9 +250,8 @@ def test_walks_are_steps_to_the_bit(name, size, both_ways, weights):
     def walked():
         out = np.full((total, (1 + both_ways) * size), np.nan, np.float32)
         forward, backward = directions()
-        recurrent.walk_layer(
-            KINDS[name], True, offsets, order, forward, backward if both_ways else forward, out
-        )
+        last = backward if both_ways else forward
+        recurrent.walk_layer(KINDS[name], FORMULAS[name], offsets, order, forward, last, out)
         return out, forward, backward
 
     with shared_by(2):
@@ -231,13 +269,13 @@ def test_walks_are_steps_to_the_bit(name, size, both_ways, weights):
                         walker.projected[place : place + 1],
                         walker.w_h,
                         walker.b_h,
-                        True,
+                        FORMULAS[name],
                         own_h,
                         own_c,
                     )
                     np.testing.assert_array_equal(out[place, reverse * size :][:size], own_h[0])
                 np.testing.assert_array_equal(walker.h[s], own_h[0])
-                if name == "lstm":
+                if name.startswith("lstm"):
                     np.testing.assert_array_equal(walker.c[s], own_c[0])
 
 

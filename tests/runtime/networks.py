@@ -232,10 +232,36 @@ RECURRENT = [
     ),
     {"n_layers": 3, "residual": True, "layer_norm": True, "learned_start": True, "d_embed": 10},
     {"n_layers": 2, "tied": False, "d_embed": 40},
+    *({"norm": norm, "n_layers": 2} for norm in ("inputs", "between", "outputs", "states")),
+    {"shrink": 0.5, "n_layers": 3},
+    {"shrink": 0.6, "n_layers": 2, "norm": "between", "tied": False},
+    {"norm": "states", "layer_norm": True, "learned_start": True},
+    {"norm": "inputs", "residual": True, "n_layers": 2},
+    *_one_by_one(clamp=(0.3,), activation=("relu", "leaky-relu", "sigmoid")),
+    {"activation": "leaky-relu", "clamp": 0.5, "norm": "states", "layer_norm": True},
+]
+GATED: list[dict[str, Any]] = [
+    {"gate_activation": "hard-sigmoid"},
+    {"gate_activation": "hard-sigmoid", "activation": "leaky-relu", "clamp": 0.5, "n_layers": 2},
+    {"gate_activation": "hard-sigmoid", "layer_norm": True, "learned_start": True},
 ]
 OWN: dict[str, list[dict[str, Any]]] = {
-    "rnn": [{"activation": "relu"}, {"activation": "relu", "layer_norm": True, "n_layers": 2}],
+    "rnn": [
+        {"activation": "relu", "layer_norm": True, "n_layers": 2},
+        *(
+            {"form": form, "activation": activation, **more}
+            for form in ("elman", "pascanu", "continuous")
+            for activation in ("tanh", "sigmoid", "leaky-relu")
+            for more in ({"time_step": 0.3}, {"layer_norm": True, "n_layers": 2})
+        ),
+        {"form": "pascanu", "learned_start": True},
+        {"form": "continuous", "clamp": 0.5, "norm": "states"},
+    ],
     "lstm": [
+        *GATED,
+        {"d_projection": 20, "clamp": 0.3},
+        {"d_projection": 20, "norm": "states", "gate_activation": "hard-sigmoid"},
+        {"d_projection": 12, "shrink": 0.5, "n_layers": 2, "norm": "outputs"},
         {"d_projection": 20},
         {"d_projection": 20, "layer_norm": True, "learned_start": True, "n_layers": 2},
         {"d_projection": 36, "residual": True, "n_layers": 2},
@@ -244,6 +270,9 @@ OWN: dict[str, list[dict[str, Any]]] = {
         {"d_projection": 20, "softmax": "adaptive"},
     ],
     "gru": [
+        *GATED,
+        *({"reset": "before", **one} for one in GATED),
+        {"update": "replace", "activation": "sigmoid"},
         {"reset": "before"},
         {"update": "replace"},
         {"reset": "before", "update": "replace", "n_layers": 2},
@@ -430,6 +459,8 @@ def _sequence_cases() -> Iterator[tuple[str, str, dict[str, Any]]]:
     ):
         yield "classifier", "tokens", {"encoder": name, "window": window, "n_layers": layers}
         yield "tagger", "cnn", {"encoder": name, "window": window, "n_layers": layers}
+    for name, variant in itertools.product(("classifier", "tagger", "answerer"), ENCODER_VARIANTS):
+        yield name, "tokens", variant
     for layout, head in itertools.product(LAYOUTS, heads):
         yield "classifier", layout, head
     for layout, crf in itertools.product(LAYOUTS, (True, False)):
@@ -439,6 +470,17 @@ def _sequence_cases() -> Iterator[tuple[str, str, dict[str, Any]]]:
         yield "answerer", reader, {"encoder": name, **more}
     for layout in LAYOUTS:
         yield "answerer", layout, {}
+
+
+ENCODER_VARIANTS: list[dict[str, Any]] = [
+    {"encoder": "rnn", "form": "pascanu"},
+    {"encoder": "birnn", "form": "continuous", "time_step": 0.5, "activation": "sigmoid"},
+    {"encoder": "bilstm", "gate_activation": "hard-sigmoid", "norm": "states"},
+    {"encoder": "lstm", "activation": "leaky-relu", "clamp": 0.4},
+    {"encoder": "bigru", "shrink": 0.5, "n_layers": 3, "norm": "between"},
+    {"encoder": "gru", "norm": "inputs", "gate_activation": "hard-sigmoid"},
+    {"encoder": "bigru", "norm": "outputs", "clamp": 0.3},
+]
 
 
 def _forecasters() -> Iterator[dict[str, Any]]:
@@ -473,6 +515,7 @@ def _forecasters() -> Iterator[dict[str, Any]]:
         "columns": 3,
     }
     yield {"calendar": True, "step": "row", "highway": False}
+    yield from ENCODER_VARIANTS
 
 
 def _named(name: str, options: dict[str, Any], *before: str) -> str:
@@ -491,7 +534,7 @@ LANGUAGE: dict[str, Maker] = {
 }
 TRANSLATORS: dict[str, Maker] = {
     _named(name, options): partial(translator, name, **options)
-    for name, every in (("seq2seq", SEQ2SEQ), ("transformer", TRANSFORMER))
+    for name, every in (("seq2seq", SEQ2SEQ + ENCODER_VARIANTS), ("transformer", TRANSFORMER))
     for options in every
 }
 BERT: dict[str, Maker] = {

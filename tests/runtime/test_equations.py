@@ -22,6 +22,15 @@ CELLS = [("rnn", {}), ("rnn", {"activation": "relu"}), ("lstm", {})]
 CELLS += [
     ("gru", {"reset": r, "update": u}) for r in ("after", "before") for u in ("keep", "replace")
 ]
+CELLS += [
+    ("rnn", {"activation": "sigmoid"}),
+    ("rnn", {"form": "pascanu", "activation": "leaky-relu", "clamp": 0.6}),
+    ("rnn", {"form": "continuous", "time_step": 0.4}),
+    ("lstm", {"gate_activation": "hard-sigmoid", "activation": "leaky-relu", "clamp": 0.5}),
+    ("lstm", {"state_norm": True}),
+    ("gru", {"gate_activation": "hard-sigmoid", "activation": "leaky-relu", "clamp": 0.5}),
+    ("gru", {"reset": "before", "gate_activation": "hard-sigmoid", "state_norm": True}),
+]
 
 
 def drawn(take):
@@ -56,8 +65,10 @@ def far(found, expected):
 
 
 def recurrent(cell, *, tied=False, **options):
+    norm = "states" if options.get("state_norm") else "none"
+
     def take(weights):
-        return RecurrentNet(weights, V, E, H, 2, cell=cell, tied=tied, options=options)
+        return RecurrentNet(weights, V, E, H, 2, cell=cell, tied=tied, norm=norm, options=options)
 
     arrays = drawn(take)
     return arrays, RecurrentStepper(take(Weights(arrays)), EOS)
@@ -74,7 +85,8 @@ def test_recurrent_steps(cell, options, tied):
         params = {
             name.removeprefix(part): array for name, array in exact.items() if name.startswith(part)
         }
-        x = CLASSES[cell](params, **options).forward(x).h
+        own = {name: value for name, value in options.items() if name != "state_norm"}
+        x = CLASSES[cell](params, **own).forward(x).h
     if tied:
         x = x @ exact["bridge.weight"].T + exact["bridge.bias"]
     logits = x @ exact["embedding.weight" if tied else "output.weight"].T + exact["output.bias"]

@@ -38,6 +38,9 @@ ACTIVATIONS = {
     "gelu": gelu,
     "gelu-erf": gelu_erf,
     "swish": swish,
+    "sigmoid": sigmoid,
+    "hard-sigmoid": lambda x: np.clip(x / 6 + 0.5, 0, 1),
+    "leaky-relu": lambda x: np.where(x > 0, x, 0.01 * x),
 }
 GATED = {"geglu": gelu, "swiglu": swish}
 

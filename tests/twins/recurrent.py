@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tests.twins.maths import ACTIVATIONS as ACTIVATIONS
 from tests.twins.maths import layer_norm, sigmoid
 
 EPSILON = 1e-5

@@ -22,8 +22,14 @@ FUSED, FAST = {"contract", "nsz"}, {"reassoc", "contract", "nsz"}
 ZERO, HALF, ONE, TWO = np.float32(0), np.float32(0.5), np.float32(1), np.float32(2)
 LARGEST_LOGIT = np.float32(1e5)  # where the next number of float32 is 1 % away in probability
 # kernels take the indices of these names
-ACTIVATIONS = ("none", "relu", "tanh", "gelu", "gelu-erf", "swish", "geglu", "swiglu")
-RELU, TANH, GELU, GELU_ERF, SWISH, GEGLU, SWIGLU = range(1, 8)
+ACTIVATIONS = (
+    *("none", "relu", "tanh", "gelu", "gelu-erf", "swish"),
+    *("sigmoid", "hard-sigmoid", "leaky-relu"),  # of recurrent cells
+    *("geglu", "swiglu"),
+)
+RELU, TANH, GELU, GELU_ERF, SWISH, SIGMOID, HARD_SIGMOID, LEAKY_RELU, GEGLU, SWIGLU = range(1, 11)
+LEAK = np.float32(0.01)  # slope of the leaky relu below zero
+BAND = np.float32(6)  # the hard sigmoid rises from 0 to 1 over this width
 POOLING = ("last", "max", "mean", "attention")  # kernels take the indices of the first three
 LAST, MAX, MEAN = range(3)
 GATED = GEGLU  # from here on half of the units are gates
@@ -295,6 +301,16 @@ def activate_row(x, kind):
     elif kind in (SWISH, SWIGLU):
         for j in range(size):
             x[j] = x[j] * sigmoid(x[j])
+    elif kind == SIGMOID:
+        for j in range(size):
+            x[j] = sigmoid(x[j])
+    elif kind == HARD_SIGMOID:
+        for j in range(size):
+            y = x[j] / BAND + HALF
+            x[j] = ZERO if y < ZERO else ONE if y > ONE else y  # NaN stays NaN
+    elif kind == LEAKY_RELU:
+        for j in range(size):
+            x[j] = LEAK * x[j] if x[j] < ZERO else x[j]
     if kind >= GATED:
         units = x[size:]
         for j in range(size):

@@ -19,11 +19,12 @@ from numba.extending import overload
 
 from seqloom.kernels.maths import (
     FUSED,
-    ZERO,
+    SIGMOID,
+    TANH,
+    activate_row,
     add_scaled,
     norm_row,
     norm_rows,
-    sigmoid,
     sigmoid_sum,
     tanh,
 )
@@ -32,6 +33,17 @@ from seqloom.kernels.team import do_parts, share
 
 EPSILON = np.float32(1e-5)  # of layer norm, as in torch
 ONE = np.float32(1)
+
+
+class Formula(NamedTuple):
+    """What the variants of a cell have instead of sigmoid and tanh: indices of `maths.ACTIVATIONS`."""
+
+    gates: int = SIGMOID
+    values: int = TANH  # of the candidate, and of c where the LSTM's output reads it
+    clamp: float = math.inf  # largest size of c
+
+
+PLAIN = Formula()
 
 
 @njit(nogil=True, cache=True, fastmath={"contract"}, error_model="numpy")
@@ -116,78 +128,73 @@ def gru_cell_back(gates, inner, before, above, keep, carried, d_from_x, d_from_h
 
 
 @njit(nogil=True, cache=True, fastmath=FUSED, error_model="numpy")
-def lstm_row(gates, c, norm_weight, norm_bias, h):
+def lstm_row(gates, c, norm_weight, norm_bias, formula, h):
     """Replace sums (4H,) by the gates i, f, g, o, c (H,) by the new c, and write the new h (H,).
 
     With a norm (arrays that are not empty) the cell inside the last tanh is normalised; c itself is not.
     """
     size = len(c)
     i, f, g, o = gates[:size], gates[size : 2 * size], gates[2 * size : 3 * size], gates[3 * size :]
-    for j in range(2 * size):
-        gates[j] = sigmoid(gates[j])
-    for j in range(size):
-        g[j] = tanh(g[j])
-    for j in range(size):
-        o[j] = sigmoid(o[j])
+    activate_row(gates[: 2 * size], formula.gates)
+    activate_row(g, formula.values)
+    activate_row(o, formula.gates)
     for j in range(size):
         c[j] = f[j] * c[j] + i[j] * g[j]
+    if formula.clamp < math.inf:
+        limit = np.float32(formula.clamp)
+        for j in range(size):
+            c[j] = -limit if c[j] < -limit else limit if c[j] > limit else c[j]  # NaN stays NaN
     h[:] = c
     if len(norm_weight) > 0:
         norm_row(h, norm_weight, norm_bias, EPSILON)
+    activate_row(h, formula.values)
     for j in range(size):
-        h[j] = o[j] * tanh(h[j])
+        h[j] *= o[j]
 
 
 @njit(nogil=True, cache=True)
-def lstm_cell(gates, from_h, c, norm_weight, norm_bias, h):
+def lstm_cell(gates, from_h, c, norm_weight, norm_bias, formula, h):
     """Compute one LSTM step for all rows: gates (n, 4H), which hold W_x x + b, become the gates;
     c (n, H) is updated, h (n, H) is written.
     """
     for row in range(len(c)):
         add_scaled(gates[row], ONE, from_h[row])
-        lstm_row(gates[row], c[row], norm_weight, norm_bias, h[row])
-
-
-@njit(nogil=True, cache=True, fastmath=FUSED, error_model="numpy")
-def rnn_row(total, relu):
-    """Apply tanh, or relu, to a row in place."""
-    if relu:
-        for j in range(len(total)):
-            total[j] = max(total[j], ZERO)
-    else:
-        for j in range(len(total)):
-            total[j] = tanh(total[j])
+        lstm_row(gates[row], c[row], norm_weight, norm_bias, formula, h[row])
 
 
 @njit(nogil=True, cache=True)
-def rnn_cell(from_x, from_h, norm_weight, norm_bias, relu, out):
-    """Write tanh, or relu, of the sum of two products to out (n, H); a norm applies to the sum."""
+def rnn_cell(from_x, from_h, norm_weight, norm_bias, activation, out):
+    """Write an activation function of the sum of two products to out (n, H); a norm applies to the
+    sum.
+    """
     for row in range(len(out)):
         out[row] = from_x[row]
         add_scaled(out[row], ONE, from_h[row])
     if len(norm_weight) > 0:
         norm_rows(out, norm_weight, norm_bias, EPSILON)
     for row in range(len(out)):
-        rnn_row(out[row], relu)
+        activate_row(out[row], activation)
 
 
-# ---- the GRU of the paper, with the reset gate before the product
+# ---- the GRU of the paper, with the reset gate before the product; and its variants
 
 
 @njit(nogil=True, cache=True, fastmath={"contract"}, error_model="numpy")
-def gru_reset(from_x, from_h, h, gates, out):
+def gru_reset(from_x, from_h, h, formula, gates, out):
     """Write r and z to gates (n, 2H), and r h to out (n, H);
-    from_x and from_h (n, 2H) are their two products.
+    from_x and from_h (n, 2H) are their two products. With the reset after the product, h is W_h h + b_h.
     """
     size = h.shape[1]
     for row in range(len(h)):
-        sigmoid_sum(from_x[row, : 2 * size], from_h[row], gates[row])
+        gates[row] = from_x[row, : 2 * size]
+        add_scaled(gates[row], ONE, from_h[row])
+        activate_row(gates[row], formula.gates)
         for j in range(size):
             out[row, j] = gates[row, j] * h[row, j]
 
 
 @njit(nogil=True, cache=True, fastmath={"contract"}, error_model="numpy")
-def gru_update(from_x, from_reset, gates, h, keep, candidate, out):
+def gru_update(from_x, from_reset, gates, h, keep, formula, candidate, out):
     """Write the candidate from x, from_x (n, H), and from r h, from_reset (n, H),
     and the new h to out (n, H).
     """
@@ -195,7 +202,7 @@ def gru_update(from_x, from_reset, gates, h, keep, candidate, out):
     for row in range(len(h)):
         candidate[row] = from_x[row]
         add_scaled(candidate[row], ONE, from_reset[row])
-        rnn_row(candidate[row], False)
+        activate_row(candidate[row], formula.values)
         z = gates[row, size:]
         if keep:
             move_towards(candidate[row], z, h[row], out[row])
@@ -216,10 +223,11 @@ def normed_product(w_h, h, norm_weight, norm_bias):
 
 
 @njit(nogil=True, cache=True)
-def lstm_step(from_x, w_h, norm_h, bias_h, norm_c, bias_c, h, c):
+def lstm_step(from_x, w_h, norm_h, bias_h, norm_c, bias_c, formula, h, c):
     """Return the new h and c; from_x becomes the gates."""
     after, cell = np.empty_like(c), c.copy()
-    lstm_cell(from_x, normed_product(w_h, h, norm_h, bias_h), cell, norm_c, bias_c, after)
+    product = normed_product(w_h, h, norm_h, bias_h)
+    lstm_cell(from_x, product, cell, norm_c, bias_c, formula, after)
     return after, cell
 
 
@@ -232,10 +240,10 @@ def gru_step(from_x, w_h, norm_h, bias_h, bias, keep, h):
 
 
 @njit(nogil=True, cache=True)
-def rnn_step(from_x, w_h, norm_h, bias_h, relu, h):
+def rnn_step(from_x, w_h, norm_h, bias_h, activation, h):
     """Return the new h."""
     after = np.empty_like(h)
-    rnn_cell(from_x, linear(w_h, h), norm_h, bias_h, relu, after)
+    rnn_cell(from_x, linear(w_h, h), norm_h, bias_h, activation, after)
     return after
 
 
@@ -279,7 +287,7 @@ class WalkJob(NamedTuple):
     """A layer that reads sequences, which two threads share, a direction each."""
 
     kind: int
-    relu: bool
+    formula: Formula
     offsets: np.ndarray
     order: np.ndarray
     forward: Direction
@@ -288,12 +296,12 @@ class WalkJob(NamedTuple):
 
 
 @njit(nogil=True, cache=True)
-def walk(kind, relu, offsets, order, direction, reverse, out):
+def walk(kind, formula, offsets, order, direction, reverse, out):
     """Write all h of a direction to out (N, H), or, if `reverse`, to the right half of (N, 2 H).
 
     Sequence s has the steps offsets[s] to offsets[s + 1]; all advance together, and `order` has the longest
-    first, so those that have not ended are the first rows. Cells are plain: no norms, no projection, reset
-    after the product, z the share of the old h.
+    first, so those that have not ended are the first rows. Cells have no norms, no projection; a GRU is
+    plain: reset after the product, z the share of the old h, sigmoid and tanh.
     """
     projected, w_h = direction.projected, direction.w_h
     rows, size = direction.h.shape
@@ -310,14 +318,14 @@ def walk(kind, relu, offsets, order, direction, reverse, out):
         for k in range(n):
             from_x[k] = projected[rows_of_step[k]]
         if kind == LSTM:
-            lstm_cell(from_x[:n], from_h, c[:n], none, none, h[:n])
+            lstm_cell(from_x[:n], from_h, c[:n], none, none, formula, h[:n])
         elif kind == GRU:
             gru_cell(
                 from_x[:n], from_h, direction.b_h, h[:n], True, gates[:n], inner[:n], after[:n]
             )
             h[:n] = after[:n]
         else:
-            rnn_cell(from_x[:n], from_h, none, none, relu, h[:n])
+            rnn_cell(from_x[:n], from_h, none, none, formula.values, h[:n])
         for k in range(n):
             out[rows_of_step[k], column : column + size] = h[k]
         if len(direction.gates) > 0:
@@ -340,17 +348,17 @@ def _do_directions(job, low, high):
     def run(job, low, high):
         for part in range(low, high):
             if part:
-                walk(job.kind, job.relu, job.offsets, job.order, job.backward, True, job.out)
+                walk(job.kind, job.formula, job.offsets, job.order, job.backward, True, job.out)
             else:
-                walk(job.kind, job.relu, job.offsets, job.order, job.forward, False, job.out)
+                walk(job.kind, job.formula, job.offsets, job.order, job.forward, False, job.out)
 
     return run if job.instance_class is WalkJob else None
 
 
 @njit(nogil=True, cache=True)
-def walk_layer(kind, relu, offsets, order, forward, backward, out):
+def walk_layer(kind, formula, offsets, order, forward, backward, out):
     """Write all h of a layer to out: (N, H), or (N, 2 H) with a backward direction."""
     directions = out.shape[1] // forward.h.shape[1]
-    job = WalkJob(kind, relu, offsets, order, forward, backward, out)
+    job = WalkJob(kind, formula, offsets, order, forward, backward, out)
     work = forward.projected.size * forward.h.shape[1]
     share(forward.w_h.team, job, directions, work)

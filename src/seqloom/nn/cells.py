@@ -9,12 +9,16 @@ only the sum matters.
 
 Layer norm (Ba et al. 2016, eq. 20-22): each product is normalised before the gates add them, and c
 only where the output reads it. The stored c is not: normalising it at every step would rescale the
-memory.
+memory. `state_norm` does just that, to h and to c, so that it can be looked at.
+
+Other variants: another function than tanh, hard gates, states that are clamped, and three forms of
+the plain RNN. They go step by step.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Callable
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -26,9 +30,21 @@ from seqloom.traces import Trace
 
 State = tuple[Tensor, ...]  # h, and c in the LSTM; each (B, H), or h (B, P) with a projection
 Kind = Literal["rnn", "lstm", "gru"]
-Activation = Literal["tanh", "relu"]
+Activation = Literal["tanh", "relu", "leaky-relu", "sigmoid"]
+GateActivation = Literal["sigmoid", "hard-sigmoid"]
+Form = Literal["elman", "pascanu", "continuous"]
+RecurrentInit = Literal["orthogonal", "identity", "normal"]
 Reset = Literal["after", "before"]
 Update = Literal["keep", "replace"]
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "tanh": torch.tanh,
+    "relu": torch.relu,
+    "leaky-relu": functional.leaky_relu,  # with a slope of 0.01 below zero
+    "sigmoid": torch.sigmoid,
+    "hard-sigmoid": functional.hardsigmoid,  # x / 6 + 1/2, at least 0 and at most 1
+}
+USUAL = ("tanh", "sigmoid")  # activation and gate_activation
 
 
 class Cell(nn.Module):
@@ -51,9 +67,13 @@ class Cell(nn.Module):
         d_projection: int | None = None,
         layer_norm: bool = False,
         learned_start: bool = False,
+        clamp: float | None = None,
+        state_norm: bool = False,
+        recurrent_init: RecurrentInit = "orthogonal",
         linear: MakeLinear = nn.Linear,
     ) -> None:
         super().__init__()
+        self.clamp, self.recurrent_init = clamp, recurrent_init
         self.d_in, self.d_hidden, self.d_out = d_in, d_hidden, d_projection or d_hidden
         rows = self.gates * d_hidden
         register_matrix(self, "w_x", linear, d_in, rows)
@@ -69,6 +89,8 @@ class Cell(nn.Module):
         for leaf in self.leaves:
             start = nn.Parameter(torch.zeros(widths[leaf])) if learned_start else None
             self.register_parameter(f"start_{leaf}", start)
+            norm = nn.LayerNorm(widths[leaf]) if state_norm else None
+            self.register_module(f"state_norm_{leaf}", norm)
         self.widths = tuple(widths[leaf] for leaf in self.leaves)
         self.reverse: Cell | None = None  # of a bidirectional layer
 
@@ -78,8 +100,9 @@ class Cell(nn.Module):
         return (*self.leaves, *(f"gates.{name}" for name in self.gate_names))
 
     @property
-    def normed(self) -> bool:
-        return self.norm_h is not None
+    def plain(self) -> bool:
+        """Return whether the equations are those without norms, clamping and other functions."""
+        return self.norm_h is None and self.clamp is None and self.state_norm_h is None
 
     def start(self, n: int) -> State:
         """Return the initial state of n sequences."""
@@ -116,6 +139,16 @@ class Cell(nn.Module):
         before the product; a trace gets the gates (B, H).
         """
         raise NotImplementedError
+
+    def clamped(self, x: Tensor) -> Tensor:
+        """Return x within the bounds of states, if there are any."""
+        return x if self.clamp is None else x.clamp(-self.clamp, self.clamp)
+
+    def settle(self, *leaves: Tensor) -> State:
+        """Return a new state, clamped and normalised as options say."""
+        norms = (getattr(self, f"state_norm_{leaf}") for leaf in self.leaves)
+        bounded = map(self.clamped, leaves)
+        return tuple(x if norm is None else norm(x) for x, norm in zip(bounded, norms))
 
     def walk(
         self,
@@ -163,8 +196,12 @@ class Cell(nn.Module):
 
 
 class RNNCell(Cell):
-    """h = tanh(W_x x + W_h h + b), or relu. With layer norm the whole sum is normalised (Ba et al.
-    2016, eq. 4).
+    """h = f(W_x x + W_h h + b), f being tanh or another `activation`. With layer norm the whole sum
+    is normalised (Ba et al. 2016, eq. 4).
+
+    form: where f is. "elman": as above. "pascanu": before the matrix, h = W_h f(h) + W_x x + b
+    (Pascanu, Mikolov and Bengio 2013, eq. 2). "continuous": h = f(W_h h + b) + W_x x, a step of
+    dh/dt = f(W_h h + b) + W_x x - h. time_step: the share of the way from h to that new h.
     """
 
     gates = 1
@@ -175,15 +212,23 @@ class RNNCell(Cell):
         d_hidden: int,
         *,
         activation: Activation = "tanh",
-        layer_norm: bool = False,
-        learned_start: bool = False,
-        linear: MakeLinear = nn.Linear,
+        form: Form = "elman",
+        time_step: float = 1.0,
+        **options: Any,
     ) -> None:
-        super().__init__(
-            d_in, d_hidden, layer_norm=layer_norm, learned_start=learned_start, linear=linear
-        )
-        self.activation = activation
+        super().__init__(d_in, d_hidden, **options)
+        self.activation, self.form, self.time_step = activation, form, time_step
         self.norm_x = None  # norm_h does it for the sum
+
+    @property
+    def plain(self) -> bool:
+        usual = self.activation in ("tanh", "relu") and self.form == "elman"
+        return super().plain and usual and self.time_step == 1
+
+    def project(self, x: Tensor, w_x: Tensor | None = None) -> Tensor:
+        if self.form != "continuous":
+            return super().project(x, w_x)
+        return functional.linear(x, self.w_x if w_x is None else w_x)  # b is inside the function
 
     def step(
         self,
@@ -193,10 +238,16 @@ class RNNCell(Cell):
         mask: Tensor | None,
         trace: Trace | None = None,
     ) -> State:
-        total = projected + functional.linear(masked(state[0], mask), w_h)
+        h, function = state[0], ACTIVATIONS[self.activation]
+        shown = masked(h, mask)
+        product = functional.linear(function(shown) if self.form == "pascanu" else shown, w_h)
+        total = product + (self.b if self.form == "continuous" else projected)
         if self.norm_h is not None:
             total = self.norm_h(total)
-        return (torch.tanh(total) if self.activation == "tanh" else torch.relu(total),)
+        new = total if self.form == "pascanu" else function(total)
+        if self.form == "continuous":
+            new = new + projected
+        return self.settle(new if self.time_step == 1 else torch.lerp(h, new, self.time_step))
 
 
 class LSTMCell(Cell):
@@ -213,22 +264,20 @@ class LSTMCell(Cell):
         d_in: int,
         d_hidden: int,
         *,
-        d_projection: int | None = None,
+        activation: Activation = "tanh",
+        gate_activation: GateActivation = "sigmoid",
         layer_norm: bool = False,
-        learned_start: bool = False,
         forget_bias: float = 1.0,
-        linear: MakeLinear = nn.Linear,
+        **options: Any,
     ) -> None:
-        super().__init__(
-            d_in,
-            d_hidden,
-            d_projection=d_projection,
-            layer_norm=layer_norm,
-            learned_start=learned_start,
-            linear=linear,
-        )
+        super().__init__(d_in, d_hidden, layer_norm=layer_norm, **options)
         self.norm_c = nn.LayerNorm(d_hidden) if layer_norm else None
         self.forget_bias = forget_bias
+        self.activation, self.gate_activation = activation, gate_activation
+
+    @property
+    def plain(self) -> bool:
+        return super().plain and (self.activation, self.gate_activation) == USUAL
 
     def step(
         self,
@@ -239,12 +288,13 @@ class LSTMCell(Cell):
         trace: Trace | None = None,
     ) -> State:
         h, c = state
+        gate, value = ACTIVATIONS[self.gate_activation], ACTIVATIONS[self.activation]
         i, f, g, o = (projected + self.product(masked(h, mask), w_h)).chunk(4, 1)  # each (B, H)
-        i, f, g, o = torch.sigmoid(i), torch.sigmoid(f), torch.tanh(g), torch.sigmoid(o)
-        c = f * c + i * g
-        h = o * torch.tanh(c if self.norm_c is None else self.norm_c(c))
+        i, f, g, o = gate(i), gate(f), value(g), gate(o)
+        c = self.clamped(f * c + i * g)
+        h = o * value(c if self.norm_c is None else self.norm_c(c))
         self._trace_gates(trace, i, f, g, o)
-        return (h if self.w_p is None else functional.linear(h, self.w_p)), c
+        return self.settle(h if self.w_p is None else functional.linear(h, self.w_p), c)
 
 
 class GRUCell(Cell):
@@ -266,15 +316,18 @@ class GRUCell(Cell):
         *,
         reset: Reset = "after",
         update: Update = "keep",
-        layer_norm: bool = False,
-        learned_start: bool = False,
-        linear: MakeLinear = nn.Linear,
+        activation: Activation = "tanh",
+        gate_activation: GateActivation = "sigmoid",
+        **options: Any,
     ) -> None:
-        super().__init__(
-            d_in, d_hidden, layer_norm=layer_norm, learned_start=learned_start, linear=linear
-        )
+        super().__init__(d_in, d_hidden, **options)
         self.reset, self.update = reset, update
+        self.activation, self.gate_activation = activation, gate_activation
         self.b_h = nn.Parameter(torch.empty(d_hidden)) if reset == "after" else None
+
+    @property
+    def plain(self) -> bool:
+        return super().plain and (self.activation, self.gate_activation) == USUAL
 
     def step(
         self,
@@ -286,16 +339,17 @@ class GRUCell(Cell):
     ) -> State:
         h, d = state[0], self.d_hidden
         shown = masked(h, mask)
+        gate, value = ACTIVATIONS[self.gate_activation], ACTIVATIONS[self.activation]
         x_gates, x_candidate = projected[:, : 2 * d], projected[:, 2 * d :]
         if self.b_h is not None:
             product = self.product(shown, w_h)
-            r, z = torch.sigmoid(x_gates + product[:, : 2 * d]).chunk(2, 1)
-            n = torch.tanh(x_candidate + r * (product[:, 2 * d :] + self.b_h))
+            r, z = gate(x_gates + product[:, : 2 * d]).chunk(2, 1)
+            n = value(x_candidate + r * (product[:, 2 * d :] + self.b_h))
         else:
-            r, z = torch.sigmoid(x_gates + self._part(shown, w_h, slice(0, 2 * d))).chunk(2, 1)
-            n = torch.tanh(x_candidate + self._part(r * shown, w_h, slice(2 * d, 3 * d)))
+            r, z = gate(x_gates + self._part(shown, w_h, slice(0, 2 * d))).chunk(2, 1)
+            n = value(x_candidate + self._part(r * shown, w_h, slice(2 * d, 3 * d)))
         self._trace_gates(trace, r, z, n)
-        return (torch.lerp(n, h, z) if self.update == "keep" else torch.lerp(h, n, z),)
+        return self.settle(torch.lerp(n, h, z) if self.update == "keep" else torch.lerp(h, n, z))
 
     def _part(self, h: Tensor, w_h: Tensor, rows: slice) -> Tensor:
         """Compute some rows of W_h h; with layer norm each part is normalised separately, since the

@@ -12,11 +12,13 @@ neighbours (Bengio et al. 2003; Collobert et al. 2011), `cnn` reads neighbours i
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from seqloom.encoder_table import find_encoder
+from seqloom.encoder_table import StackNorm, find_encoder
 from seqloom.nn.attention import UNMASKED, Attention, TokenPositions, padding_mask
 from seqloom.nn.initialisation import scaled_residual, xavier
 from seqloom.nn.layers import MakeLinear, dropout, original, own_weights
@@ -44,12 +46,13 @@ def make_encoder(
     n_heads: int = 4,
     window: int = 1,
     linear: MakeLinear = nn.Linear,
+    **options: Any,
 ) -> Encoder:
     """Make the encoder of that name in `encoder_table`. `width`: of a layer, in each direction;
     `window`: steps on either side that `window` and `cnn` look at; `dropout`: between layers,
-    and inside a Transformer's.
+    and inside a Transformer's; `options`: further ones, of cells.
     """
-    options = {"n_heads": n_heads, "window": window}
+    options |= {"n_heads": n_heads, "window": window}
     encoder: Encoder = find_encoder(name).make_network(
         d_in, width, n_layers, options, dropout=dropout, linear=linear
     )
@@ -150,8 +153,12 @@ class Recurrent(Encoder):
         cell: str,
         bidirectional: bool,
         dropout: float,
+        norm: StackNorm = "none",
+        shrink: float = 1.0,
         linear: MakeLinear = nn.Linear,
+        **options: Any,
     ) -> None:
+        """Make the layers; `options` are those of the cell."""
         super().__init__()
         self.stack = RecurrentStack(
             d_in,
@@ -160,6 +167,9 @@ class Recurrent(Encoder):
             cell=cell,
             bidirectional=bidirectional,
             dropout=dropout,
+            norm=norm,
+            shrink=shrink,
+            options=options,
             linear=linear,
         )
         self.streams, self.d_out = not bidirectional, self.stack.d_out

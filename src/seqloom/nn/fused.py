@@ -28,7 +28,7 @@ REAL = (torch.float32, torch.float64)  # what the kernel is compiled for
 
 def can_fuse(cell: Cell, x: Tensor) -> bool:
     """Return whether `run` supports this cell on this input."""
-    if cell.normed or x.shape[0] == 0 or x.shape[1] == 0 or x.dtype != cell.b.dtype:
+    if not cell.plain or x.shape[0] == 0 or x.shape[1] == 0 or x.dtype != cell.b.dtype:
         return False
     if isinstance(cell, GRUCell):
         ours = x.device.type == "cpu" and x.dtype in REAL and not recorded()

@@ -64,6 +64,21 @@ def scaled_residual(
     return nn.init.normal_(weight, std=std / math.sqrt(2 * n_layers), generator=generator)
 
 
+@torch.no_grad()
+def identity(weight: Tensor, blocks: int = 1, generator: Generator | None = None) -> Tensor:
+    """Make each block the identity: with relu a state stays as it is (Le, Jaitly and Hinton 2015)."""
+    for block in weight.chunk(blocks):
+        nn.init.eye_(block)
+    return weight
+
+
+@torch.no_grad()
+def normal(weight: Tensor, blocks: int = 1, generator: Generator | None = None) -> Tensor:
+    """Sample from a normal distribution with variance 1 / fan_in; blocks do not change fan_in."""
+    return nn.init.normal_(weight, std=weight.shape[1] ** -0.5, generator=generator)
+
+
+RECURRENT = {"identity": identity, "normal": normal}  # `recurrent_init` of a cell, if not the usual
 METHODS = {"xavier": xavier, "he": he, "orthogonal": orthogonal, "uniform": uniform}
 
 
@@ -85,7 +100,9 @@ def initialise(
         if isinstance(part, Cell):
             fill(original(part, "w_x"), part.gates, generator)
             if part.reads_state:
-                METHODS[recurrent](original(part, "w_h"), part.gates, generator)
+                # a cell may ask for another start than that of all
+                start = RECURRENT.get(part.recurrent_init, METHODS[recurrent])
+                start(original(part, "w_h"), part.gates, generator)
             if part.w_p is not None:
                 fill(part.w_p, 1, generator)
             _biases(part)

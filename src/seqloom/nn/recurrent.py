@@ -9,29 +9,55 @@ steps at once, where the LSTM otherwise stops row by row.
 
 Options: projections (Sak et al. 2014), layer norm (Ba et al. 2016), residual stacks (Prakash et al.
 2016), a learned initial state, dropout between layers (Zaremba et al. 2014), one mask for a sequence
-(Gal and Ghahramani 2016), weight drop (Merity et al. 2018). Layer norm, recurrent dropout and the
-GRU's reset before the product run step by step through `cells`; all else takes the fast paths in
+(Gal and Ghahramani 2016), weight drop (Merity et al. 2018), layer norm of inputs, between layers or
+of outputs, layers that shrink. Layer norm inside cells, recurrent dropout, the GRU's reset before the
+product and the variants of cells run step by step through `cells`; all else takes the fast paths in
 `fused`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from itertools import pairwise
+from typing import Any, get_args
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seqloom.encoder_table import CELL_NAMES, find_cell
+from seqloom.encoder_table import (
+    CELL_NAMES,
+    StackNorm,
+    find_cell,
+    normed_boundaries,
+    shrinking_widths,
+)
 from seqloom.nn import fused
-from seqloom.nn.cells import Activation, Cell, LSTMCell, Reset, State, Update
+from seqloom.nn.cells import (
+    Activation,
+    Cell,
+    Form,
+    GateActivation,
+    LSTMCell,
+    RecurrentInit,
+    Reset,
+    State,
+    Update,
+)
 from seqloom.nn.initialisation import initialise
 from seqloom.nn.layers import MakeLinear, check_rate, draw_mask, locked_dropout, weight_drop
 from seqloom.nn.recording import holds
 from seqloom.traces import Trace, within
 
 States = tuple[State, ...]  # one a layer
+CHOICES = {
+    "activation": get_args(Activation),
+    "gate_activation": get_args(GateActivation),
+    "form": get_args(Form),
+    "reset": get_args(Reset),
+    "update": get_args(Update),
+    "recurrent_init": get_args(RecurrentInit),
+}
 
 
 class RecurrentStack(nn.Module):
@@ -39,7 +65,8 @@ class RecurrentStack(nn.Module):
 
     dropout works between layers, so with one layer it does nothing; weight_drop and
     recurrent_dropout work inside every layer, on W_h and on h. residual adds a layer's input to its
-    output where their widths agree.
+    output where their widths agree. norm: of what each layer reads, or of the last outputs; of the
+    states it is the cells' own. shrink: the width of a layer as a share of the one before.
     """
 
     def __init__(
@@ -57,6 +84,8 @@ class RecurrentStack(nn.Module):
         layer_norm: bool = False,
         residual: bool = False,
         learned_start: bool = False,
+        norm: StackNorm = "none",
+        shrink: float = 1.0,
         forget_bias: float = 1.0,
         dropout: float = 0.0,
         variational: bool = False,
@@ -76,31 +105,35 @@ class RecurrentStack(nn.Module):
                 f"d_projection {d_projection}: only an LSTM has one (a GRU mixes h with its candidate, "
                 "so both need one width), and it must be at least 1"
             )
-        for name, value, choices in (
-            ("cell", cell, CELL_NAMES),
-            ("activation", activation, ("tanh", "relu")),
-            ("reset", reset, ("after", "before")),
-            ("update", update, ("keep", "replace")),
-        ):
-            if value not in choices:
-                raise ValueError(f"{name} must be one of {', '.join(choices)}; it is {value!r}")
+        options = {
+            "activation": activation,
+            "reset": reset,
+            "update": update,
+            "forget_bias": forget_bias,
+            "d_projection": d_projection,
+            "state_norm": norm == "states",
+            **(options or {}),
+        }
+        choices = {"cell": CELL_NAMES, "norm": get_args(StackNorm), **CHOICES}
+        for name, value in {"cell": cell, "norm": norm, **options}.items():
+            if name in choices and value not in choices[name]:
+                known = ", ".join(choices[name])
+                raise ValueError(f"{name} must be one of {known}; it is {value!r}")
         entry = find_cell(cell)
-        cell_options = entry.own_options(
-            {
-                "activation": activation,
-                "reset": reset,
-                "update": update,
-                "forget_bias": forget_bias,
-                "d_projection": d_projection,
-                **(options or {}),
-            },
-            training=True,
-        )
+        if norm == "states" and "state_norm" not in entry.options:
+            raise ValueError(f"norm states: the cell {cell} has no norm of its states")
+        if n_layers == 1 and (norm == "between" or shrink != 1):
+            name = "norm between" if norm == "between" else "shrink"
+            raise ValueError(f"{name} has no effect with one layer; give n_layers 2 or more")
+        cell_options = entry.own_options(options, training=True)
+        hidden = shrinking_widths(d_hidden, n_layers, shrink)
+        directions = 2 if bidirectional else 1
+        widths = [d_in, *((d_projection or width) * directions for width in hidden)]
 
-        def make(width: int) -> Cell:
+        def make(index: int) -> Cell:
             cell_module: Cell = entry.network_class()(
-                width,
-                d_hidden,
+                widths[index],
+                hidden[index],
                 layer_norm=layer_norm,
                 learned_start=learned_start,
                 linear=linear,
@@ -109,10 +142,11 @@ class RecurrentStack(nn.Module):
             return cell_module
 
         self.d_in, self.bidirectional = d_in, bidirectional
-        self.d_out = (d_projection or d_hidden) * (2 if bidirectional else 1)
-        if residual and n_layers == 1 and d_in != self.d_out:
+        self.d_out = widths[-1]
+        if residual and all(before != after for before, after in pairwise(widths)):
             raise ValueError(
-                f"residual needs a layer whose input and output have one width; here {d_in} and {self.d_out}"
+                "residual needs a layer whose input and output have one width; here the widths are "
+                f"{', '.join(map(str, widths))}"
             )
         self.residual, self.variational = residual, variational
         self.dropout, self.weight_drop = (
@@ -122,10 +156,12 @@ class RecurrentStack(nn.Module):
         self.recurrent_dropout = check_rate("recurrent_dropout", recurrent_dropout)
         self.layers = nn.ModuleList()
         for index in range(n_layers):
-            layer = make(self.d_out if index else d_in)
+            layer = make(index)
             if bidirectional:
-                layer.reverse = make(self.d_out if index else d_in)
+                layer.reverse = make(index)
             self.layers.append(layer)
+        boundaries = normed_boundaries(norm, n_layers)
+        self.norms = nn.ModuleDict({str(i): nn.LayerNorm(widths[i]) for i in boundaries})
         initialise(self)
 
     def start(self, n: int) -> States:
@@ -170,6 +206,7 @@ class RecurrentStack(nn.Module):
             ).transpose(0, 1)
 
         x = x.transpose(0, 1).contiguous()  # (T, B, D): each step is one piece of memory
+        x = self._normed(0, x)
         after = []
         for index, (layer, before) in enumerate(zip(self.layers, state)):
             assert isinstance(layer, Cell)
@@ -181,11 +218,16 @@ class RecurrentStack(nn.Module):
             )
             if self.residual and x.shape[2] == out.shape[2]:
                 out = out + x
+            out = self._normed(index + 1, out)
             x = out if inside is None else out.masked_fill(~inside.unsqueeze(2), 0.0)
             after.append(last)
             if layer_trace is not None:
                 layer_trace.add("out", x)
         return x.transpose(0, 1), tuple(after) if final_state else ()
+
+    def _normed(self, boundary: int, x: Tensor) -> Tensor:
+        """Return the vectors that pass before layer `boundary`, normalised if there is a norm."""
+        return self.norms[str(boundary)](x) if str(boundary) in self.norms else x
 
     def _drop(self, x: Tensor) -> Tensor:
         if self.variational:

@@ -24,16 +24,19 @@ import numpy as np
 
 from seqloom.errors import ConfigError
 from seqloom.reference.sequences import (
+    ACTIVATIONS,
+    GATE_ACTIVATIONS,
+    ActivationName,
+    GateName,
     Gradients,
     Params,
     State,
+    check_choice,
     check_params,
     prepare,
-    sigmoid,
-    sigmoid_slope,
     stack_steps,
-    tanh_slope,
 )
+from seqloom.reference.states import check_clamp, norm_names, settle, settle_backward
 
 Update = Literal["keep", "replace"]
 Reset = Literal["after", "before"]
@@ -51,6 +54,7 @@ class GRUTrace(NamedTuple):
     gated: np.ndarray  # multiplied by r: w_hn h_{t-1} + b_h (reset after) or h_{t-1} (before)
     candidate_input: np.ndarray  # multiplied by w_hn: h_{t-1} (reset after) or r * h_{t-1} (before)
     h: np.ndarray
+    raw_h: np.ndarray  # h_t before it is clamped and normalised
 
     @property
     def state(self) -> State:
@@ -67,15 +71,31 @@ class GRUTrace(NamedTuple):
 
 
 class GRU:
-    """`params`: w_x (3H, D), w_h (3H, H), b (3H), and with reset="after" b_h (H)."""
+    """`params`: w_x (3H, D), w_h (3H, H), b (3H), with reset="after" b_h (H), and those of a norm of
+    the state (`states`). `activation` replaces tanh, `gate_activation` the sigmoid.
+    """
 
-    def __init__(self, params: Params, *, update: Update = "keep", reset: Reset = "after") -> None:
+    def __init__(
+        self,
+        params: Params,
+        *,
+        update: Update = "keep",
+        reset: Reset = "after",
+        activation: ActivationName = "tanh",
+        gate_activation: GateName = "sigmoid",
+        clamp: float | None = None,
+    ) -> None:
         if update not in ("keep", "replace"):
             raise ConfigError(f"update {update!r} is neither 'keep' nor 'replace'")
         if reset not in ("after", "before"):
             raise ConfigError(f"reset {reset!r} is neither 'after' nor 'before'")
-        check_params(params, n_gates=3, extra=["b_h"] if reset == "after" else [])
+        extra = ["b_h"] if reset == "after" else []
+        check_params(params, n_gates=3, extra=extra + norm_names(params, ["h"]))
+        check_choice("activation", activation, ACTIVATIONS)
+        check_choice("gate_activation", gate_activation, GATE_ACTIVATIONS)
+        check_clamp(clamp)
         self.params = params
+        self.activation, self.gate_activation, self.clamp = activation, gate_activation, clamp
         self.update = update
         self.reset = reset
 
@@ -83,23 +103,26 @@ class GRU:
         """Run one step: x (B, D), state ((B, H),), mask (B,)."""
         (h_before,) = state
         p = self.params
+        gate = GATE_ACTIVATIONS[self.gate_activation].function  # sigmoid
+        value = ACTIVATIONS[self.activation].function  # tanh
         from_x = x @ p["w_x"].T + p["b"]  # (B, 3H)
         x_r, x_z, x_n = np.split(from_x, 3, axis=1)
         w_r, w_z, w_n = np.split(p["w_h"], 3)  # (H, H) each
-        r = sigmoid(x_r + h_before @ w_r.T)
-        z = sigmoid(x_z + h_before @ w_z.T)
+        r = gate(x_r + h_before @ w_r.T)
+        z = gate(x_z + h_before @ w_z.T)
         if self.reset == "after":
             candidate_input = h_before
             gated = h_before @ w_n.T + p["b_h"]
-            n = np.tanh(x_n + r * gated)
+            n = value(x_n + r * gated)
         else:
             gated = h_before
             candidate_input = r * gated
-            n = np.tanh(x_n + candidate_input @ w_n.T)
+            n = value(x_n + candidate_input @ w_n.T)
         keep = z if self.update == "keep" else 1 - z
-        h = keep * h_before + (1 - keep) * n
+        raw_h = keep * h_before + (1 - keep) * n
+        h = settle(p, "h", raw_h, self.clamp)
         h = np.where(mask[:, None], h, h_before)  # padding does not change the state
-        return GRUTrace(x, mask, h_before, r, z, n, gated, candidate_input, h)
+        return GRUTrace(x, mask, h_before, r, z, n, gated, candidate_input, h, raw_h)
 
     def forward(
         self, x: np.ndarray, state: State | None = None, mask: np.ndarray | None = None
@@ -125,7 +148,9 @@ class GRU:
         self, trace: GRUTrace, grad_h: np.ndarray, grad_last: State | None = None
     ) -> Gradients:
         """Return all gradients, given those of each h_t, (B, T, H), and of the last state."""
-        p = self.params
+        p, of_norms = self.params, Params()
+        gate = GATE_ACTIVATIONS[self.gate_activation].slope
+        value = ACTIVATIONS[self.activation].slope
         b, n_steps, d_hidden = trace.h.shape
         w_rz, w_n = p["w_h"][: 2 * d_hidden], p["w_h"][2 * d_hidden :]
         # of the three functions' arguments; zero at padding
@@ -140,9 +165,11 @@ class GRU:
             keep = z if self.update == "keep" else 1 - z
             grad = grad + grad_h[:, t]
             grad_states[:, t] = grad
-            grad_keep = grad * (h_before - n)  # h = keep * h_before + (1 - keep) * n
+            kept = np.where(real, grad, 0)
+            grad_raw = settle_backward(p, "h", trace.raw_h[:, t], self.clamp, kept, of_norms)
+            grad_keep = grad_raw * (h_before - n)  # h = keep * h_before + (1 - keep) * n
             grad_z = grad_keep if self.update == "keep" else -grad_keep
-            grad_a_n = grad * (1 - keep) * tanh_slope(n)
+            grad_a_n = grad_raw * (1 - keep) * value(n)
             if self.reset == "after":  # n = tanh(.. + r * gated),  gated = w_n h_before + b_h
                 grad_r = grad_a_n * trace.gated[:, t]
                 product_n = grad_a_n * r
@@ -151,11 +178,11 @@ class GRU:
                 product_n = grad_a_n
                 grad_r = (grad_a_n @ w_n) * trace.gated[:, t]
                 to_before = (grad_a_n @ w_n) * r
-            grad_rz = np.concatenate([grad_r * sigmoid_slope(r), grad_z * sigmoid_slope(z)], axis=1)
+            grad_rz = np.concatenate([grad_r * gate(r), grad_z * gate(z)], axis=1)
             grad_a[:, t] = np.where(real, np.concatenate([grad_rz, grad_a_n], axis=1), 0)
             product[:, t] = np.where(real, np.concatenate([grad_rz, product_n], axis=1), 0)
             # at padding h_t is h_{t-1}
-            grad = np.where(real, grad * keep + grad_rz @ w_rz + to_before, grad)
+            grad = np.where(real, grad_raw * keep + grad_rz @ w_rz + to_before, grad)
         blocks = product.reshape(b, n_steps, 3, d_hidden)
         params = {
             "w_x": np.einsum("bta,btd->ad", grad_a, trace.x),
@@ -163,6 +190,7 @@ class GRU:
                 3 * d_hidden, d_hidden
             ),
             "b": grad_a.sum(axis=(0, 1)),
+            **of_norms,
         }
         if self.reset == "after":
             params["b_h"] = blocks[:, :, 2].sum(axis=(0, 1))

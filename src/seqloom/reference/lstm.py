@@ -27,15 +27,25 @@ from typing import NamedTuple
 import numpy as np
 
 from seqloom.reference.sequences import (
+    ACTIVATIONS,
+    GATE_ACTIVATIONS,
+    ActivationName,
+    GateName,
     Gradients,
     Params,
     State,
+    check_choice,
     check_params,
     prepare,
-    sigmoid,
-    sigmoid_slope,
     stack_steps,
-    tanh_slope,
+)
+from seqloom.reference.states import (
+    check_clamp,
+    clip,
+    clip_slope,
+    norm_names,
+    settle,
+    settle_backward,
 )
 
 
@@ -82,6 +92,8 @@ class LSTMTrace(NamedTuple):
     squashed: np.ndarray
     c: np.ndarray
     h: np.ndarray
+    raw_c: np.ndarray  # kept + learnt, before it is clamped and normalised
+    raw_h: np.ndarray
 
     @property
     def state(self) -> State:
@@ -114,11 +126,25 @@ class LSTMTrace(NamedTuple):
 
 
 class LSTM:
-    """`params`: w_x (4H, D), w_h (4H, H), b (4H)."""
+    """`params`: w_x (4H, D), w_h (4H, H), b (4H), and those of norms of the states (`states`).
 
-    def __init__(self, params: Params) -> None:
-        check_params(params, n_gates=4)
+    `activation` replaces both tanh, `gate_activation` the sigmoid; c is clamped before it is read.
+    """
+
+    def __init__(
+        self,
+        params: Params,
+        *,
+        activation: ActivationName = "tanh",
+        gate_activation: GateName = "sigmoid",
+        clamp: float | None = None,
+    ) -> None:
+        check_params(params, n_gates=4, extra=norm_names(params, ["h", "c"]))
+        check_choice("activation", activation, ACTIVATIONS)
+        check_choice("gate_activation", gate_activation, GATE_ACTIVATIONS)
+        check_clamp(clamp)
         self.params = params
+        self.activation, self.gate_activation, self.clamp = activation, gate_activation, clamp
 
     def step(self, x: np.ndarray, state: State, mask: np.ndarray) -> LSTMTrace:
         """Run one step: x (B, D), state (h, c) of (B, H), mask (B,)."""
@@ -126,19 +152,26 @@ class LSTM:
         p = self.params
         a = x @ p["w_x"].T + h_before @ p["w_h"].T + p["b"]  # (B, 4H)
         a_i, a_f, a_g, a_o = np.split(a, 4, axis=1)  # (B, H) each
-        i = sigmoid(a_i)
-        f = sigmoid(a_f)
-        g = np.tanh(a_g)
-        o = sigmoid(a_o)
+        gate = GATE_ACTIVATIONS[self.gate_activation].function  # sigmoid
+        value = ACTIVATIONS[self.activation].function  # tanh
+        i = gate(a_i)
+        f = gate(a_f)
+        g = value(a_g)
+        o = gate(a_o)
         kept = f * c_before  # forget
         learnt = i * g  # learn
-        c = kept + learnt  # remember
-        squashed = np.tanh(c)
-        h = o * squashed  # use
+        raw_c = kept + learnt  # remember
+        squashed = value(clip(raw_c, self.clamp))
+        raw_h = o * squashed  # use
+        c = settle(p, "c", raw_c, self.clamp)
+        h = settle(p, "h", raw_h, self.clamp)
         real = mask[:, None]
         c = np.where(real, c, c_before)  # padding does not change the state
         h = np.where(real, h, h_before)
-        return LSTMTrace(x, mask, h_before, c_before, i, f, g, o, kept, learnt, squashed, c, h)
+        gates = (i, f, g, o)
+        return LSTMTrace(
+            x, mask, h_before, c_before, *gates, kept, learnt, squashed, c, h, raw_c, raw_h
+        )
 
     def forward(
         self, x: np.ndarray, state: State | None = None, mask: np.ndarray | None = None
@@ -162,7 +195,9 @@ class LSTM:
         self, trace: LSTMTrace, grad_h: np.ndarray, grad_last: State | None = None
     ) -> Gradients:
         """Return all gradients, given those of each h_t, (B, T, H), and of the last (h, c)."""
-        p = self.params
+        p, of_norms = self.params, Params()
+        gate = GATE_ACTIVATIONS[self.gate_activation].slope
+        value = ACTIVATIONS[self.activation].slope
         b, n_steps, d_hidden = trace.h.shape
         grad_a = np.zeros((b, n_steps, 4 * d_hidden), trace.h.dtype)  # stays zero at padding
         grad_hs, grad_cs = np.zeros_like(trace.h), np.zeros_like(trace.c)
@@ -174,17 +209,22 @@ class LSTM:
             i, f, g, o = trace.i[:, t], trace.f[:, t], trace.g[:, t], trace.o[:, t]
             squashed = trace.squashed[:, t]
             grad = grad + grad_h[:, t]
-            grad_o = grad * squashed  # h = o * tanh(c)
-            grad_c = grad_c + np.where(real, grad * o * tanh_slope(squashed), 0)
+            raw_h, raw_c = trace.raw_h[:, t], trace.raw_c[:, t]
+            kept_h, kept_c = np.where(real, grad, 0), np.where(real, grad_c, 0)
+            grad_raw = settle_backward(p, "h", raw_h, self.clamp, kept_h, of_norms)
+            grad_o = grad_raw * squashed  # h = o * tanh(c)
+            read = grad_raw * o * value(squashed) * clip_slope(raw_c, self.clamp)
+            stored = settle_backward(p, "c", raw_c, self.clamp, kept_c, of_norms)
+            grad_c = np.where(real, stored + read, grad_c)
             grad_i = grad_c * g  # c = f * c_before + i * g
             grad_g = grad_c * i
             grad_f = grad_c * trace.c_before[:, t]
             grad_hs[:, t], grad_cs[:, t] = grad, grad_c
             through_gates = [
-                grad_i * sigmoid_slope(i),
-                grad_f * sigmoid_slope(f),
-                grad_g * tanh_slope(g),
-                grad_o * sigmoid_slope(o),
+                grad_i * gate(i),
+                grad_f * gate(f),
+                grad_g * value(g),
+                grad_o * gate(o),
             ]
             grad_a[:, t] = np.where(real, np.concatenate(through_gates, axis=1), 0)
             # w_h^T grad_a; at padding h_t is h_{t-1}
@@ -194,6 +234,7 @@ class LSTM:
             "w_x": np.einsum("bta,btd->ad", grad_a, trace.x),
             "w_h": np.einsum("bta,bth->ah", grad_a, trace.h_before),
             "b": grad_a.sum(axis=(0, 1)),
+            **of_norms,
         }
         return Gradients(
             params,

@@ -14,10 +14,12 @@ number.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
+
+from seqloom.errors import ConfigError, suggest
 
 State = tuple[np.ndarray, ...]
 Params = dict[str, np.ndarray]
@@ -132,7 +134,9 @@ def padding_mask(lengths: Sequence[int], n_steps: int | None = None) -> np.ndarr
 # The slope of tanh is at most 1 and that of the sigmoid at most 1/4, which is why gradients vanish
 # soonest in a long chain of sigmoids
 
-ActivationName = Literal["tanh", "relu", "sigmoid"]
+ActivationName = Literal["tanh", "relu", "leaky-relu", "sigmoid"]
+GateName = Literal["sigmoid", "hard-sigmoid"]
+LEAK, BAND = 0.01, 6  # slope of the leaky relu below zero; width over which the hard sigmoid rises
 
 
 class Activation(NamedTuple):
@@ -165,11 +169,53 @@ def relu_slope(output: np.ndarray) -> np.ndarray:
     return (output > 0).astype(output.dtype)
 
 
+def leaky_relu(a: np.ndarray) -> np.ndarray:
+    """Compute a, or 0.01 a below zero: unlike relu it has a slope everywhere (Maas et al. 2013).
+
+    >>> leaky_relu(np.array([-2.0, 3.0]))
+    array([-0.02,  3.  ])
+    """
+    return np.where(a > 0, a, LEAK * a)
+
+
+def leaky_relu_slope(output: np.ndarray) -> np.ndarray:
+    return np.where(output > 0, 1, LEAK).astype(output.dtype)
+
+
+def hard_sigmoid(a: np.ndarray) -> np.ndarray:
+    """Compute a / 6 + 1/2 between 0 and 1, in three straight pieces.
+
+    Outside -3..3 its slope is exactly zero, so gradients vanish there at once; the sigmoid's never do.
+
+    >>> hard_sigmoid(np.array([-4.0, 0.0, 1.5, 4.0]))
+    array([0.  , 0.5 , 0.75, 1.  ])
+    """
+    return np.clip(a / BAND + 0.5, 0, 1)
+
+
+def hard_sigmoid_slope(output: np.ndarray) -> np.ndarray:
+    return ((output > 0) & (output < 1)).astype(output.dtype) / BAND
+
+
 ACTIVATIONS: dict[str, Activation] = {
     "tanh": Activation(np.tanh, tanh_slope),
     "relu": Activation(relu, relu_slope),
+    "leaky-relu": Activation(leaky_relu, leaky_relu_slope),
     "sigmoid": Activation(sigmoid, sigmoid_slope),
 }
+GATE_ACTIVATIONS: dict[str, Activation] = {
+    "sigmoid": ACTIVATIONS["sigmoid"],
+    "hard-sigmoid": Activation(hard_sigmoid, hard_sigmoid_slope),
+}
+
+
+def check_choice(name: str, value: str, choices: Iterable[str]) -> None:
+    """Refuse a value that is not among the choices, naming the nearest."""
+    known = list(choices)
+    if value not in known:
+        raise ConfigError(
+            f"{name} {value!r} is not one of {', '.join(known)}{suggest(value, known)}"
+        )
 
 
 # ---- output

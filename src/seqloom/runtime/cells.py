@@ -6,20 +6,23 @@ cell is a subclass with `step`; `walk` then goes step by step.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
-from typing import ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from seqloom.batching import longest_first
-from seqloom.kernels.maths import norm_rows
+from seqloom.kernels.maths import ACTIVATIONS, activate, norm_rows
 from seqloom.kernels.recurrent import (
     EPSILON,
     GRU,
     LSTM,
     NOT_KEPT,
+    PLAIN,
     RNN,
     Direction,
+    Formula,
     gru_reset,
     gru_step,
     gru_update,
@@ -29,6 +32,9 @@ from seqloom.kernels.recurrent import (
 from seqloom.runtime.weights import NONE, Linear, Weights
 from seqloom.traces import Trace
 
+Activation = Literal["tanh", "relu", "leaky-relu", "sigmoid"]
+GateActivation = Literal["sigmoid", "hard-sigmoid"]
+NO_ACTIVATION = ACTIVATIONS.index("none")
 State = tuple[np.ndarray, ...]  # h (n, H), or (n, P) with a projection; for an LSTM also c (n, H)
 
 
@@ -72,7 +78,7 @@ class Cell:
     norms_inputs: ClassVar[bool] = True  # layer norm: the input's product has a separate norm
     kind: ClassVar[int] = -1  # of `kernels.recurrent.walk_layer`, if that supports the cell
     b_h: np.ndarray = NONE
-    relu: bool = False
+    formula: Formula = PLAIN
 
     def __init__(
         self,
@@ -83,13 +89,18 @@ class Cell:
         d_projection: int | None = None,
         layer_norm: bool = False,
         learned_start: bool = False,
+        clamp: float | None = None,
+        state_norm: bool = False,
+        bias_apart: bool = False,
     ) -> None:
+        """Take the weights; `bias_apart`: b is not a part of `w_x`, also without layer norm."""
         rows = self.gates * d_hidden
         self.d_hidden, self.d_out = d_hidden, d_projection or d_hidden
+        apart = layer_norm or bias_apart
         self.w_x: Linear = weights.matrix(
-            "w_x", rows, d_in, NONE if layer_norm else weights.take("b", rows)
+            "w_x", rows, d_in, NONE if apart else weights.take("b", rows)
         )
-        self.b = weights.take("b", rows) if layer_norm else NONE  # added after the norm
+        self.b = weights.take("b", rows) if apart else NONE  # added after the norm
         if self.reads_state:
             self.w_h: Linear = weights.matrix("w_h", rows, self.d_out)
         self.w_p: Linear | None = (
@@ -108,11 +119,24 @@ class Cell:
             else np.zeros(widths[leaf], np.float32)
             for leaf in self.leaves
         )
+        self.clamp = clamp
+        self.state_norms = tuple(
+            self.take_norm(weights, f"state_norm_{leaf}", widths[leaf]) if state_norm else Norm()
+            for leaf in self.leaves
+        )
 
     @property
     def plain(self) -> bool:
         """Return whether whole sequences can be run in one call, as without options."""
-        return self.kind >= 0 and self.w_p is None and not len(self.norm_h.weight)
+        normed = len(self.norm_h.weight) or len(self.state_norms[0].weight)
+        return self.kind >= 0 and self.w_p is None and self.clamp is None and not normed
+
+    def settle(self, *leaves: np.ndarray) -> State:
+        """Return a new state clamped and normalised, in place, as options say."""
+        if self.clamp is not None:
+            for leaf in leaves:
+                np.clip(leaf, -self.clamp, self.clamp, out=leaf)
+        return tuple(norm(leaf) for norm, leaf in zip(self.state_norms, leaves))
 
     @staticmethod
     def take_norm(weights: Weights, name: str, width: int) -> Norm:
@@ -235,17 +259,35 @@ class RNNCell(Cell):
         d_in: int,
         d_hidden: int,
         *,
-        activation: Literal["tanh", "relu"] = "tanh",
-        layer_norm: bool = False,
-        learned_start: bool = False,
+        activation: Activation = "tanh",
+        form: Literal["elman", "pascanu", "continuous"] = "elman",
+        time_step: float = 1.0,
+        **options: Any,
     ) -> None:
-        super().__init__(
-            weights, d_in, d_hidden, layer_norm=layer_norm, learned_start=learned_start
-        )
-        self.relu = activation == "relu"
+        super().__init__(weights, d_in, d_hidden, bias_apart=form == "continuous", **options)
+        self.formula = Formula(values=ACTIVATIONS.index(activation))
+        self.form, self.time_step = form, np.float32(time_step)
+
+    @property
+    def plain(self) -> bool:
+        return super().plain and self.form == "elman" and self.time_step == 1
+
+    def project(self, x: np.ndarray) -> np.ndarray:
+        return self.w_x(x) if self.form == "continuous" else super().project(x)
 
     def step(self, projected: np.ndarray, state: State, trace: Trace | None = None) -> State:
-        return (rnn_step(projected, self.w_h.packed, *self.norm_h, self.relu, state[0]),)
+        h, activation, added = state[0], self.formula.values, projected
+        before, after = h, activation
+        if self.form == "pascanu":  # the function of h, and none of the sum
+            before, after = activate(h.copy(), activation), NO_ACTIVATION
+        elif self.form == "continuous":
+            added = np.repeat(self.b[None], len(h), axis=0)
+        out = rnn_step(added, self.w_h.packed, *self.norm_h, after, before)
+        if self.form == "continuous":
+            out += projected
+        if self.time_step != 1:
+            out = h + self.time_step * (out - h)
+        return self.settle(out)
 
 
 class LSTMCell(Cell):
@@ -262,26 +304,28 @@ class LSTMCell(Cell):
         d_in: int,
         d_hidden: int,
         *,
-        d_projection: int | None = None,
+        activation: Activation = "tanh",
+        gate_activation: GateActivation = "sigmoid",
         layer_norm: bool = False,
-        learned_start: bool = False,
+        clamp: float | None = None,
+        **options: Any,
     ) -> None:
-        super().__init__(
-            weights,
-            d_in,
-            d_hidden,
-            d_projection=d_projection,
-            layer_norm=layer_norm,
-            learned_start=learned_start,
-        )
+        super().__init__(weights, d_in, d_hidden, layer_norm=layer_norm, clamp=clamp, **options)
         self.norm_c = self.take_norm(weights, "norm_c", d_hidden) if layer_norm else Norm()
+        self.formula = Formula(
+            ACTIVATIONS.index(gate_activation),
+            ACTIVATIONS.index(activation),
+            math.inf if clamp is None else clamp,
+        )
 
     def step(self, projected: np.ndarray, state: State, trace: Trace | None = None) -> State:
-        h, c = lstm_step(projected, self.w_h.packed, *self.norm_h, *self.norm_c, *state)
+        h, c = lstm_step(
+            projected, self.w_h.packed, *self.norm_h, *self.norm_c, self.formula, *state
+        )
         if trace is not None:
             for name, gate in zip(self.gate_names, np.split(projected, 4, axis=1)):
                 trace.add(f"gates.{name}", gate)
-        return (h if self.w_p is None else self.w_p(h)), c
+        return self.settle(h if self.w_p is None else self.w_p(h), c)
 
 
 class GRUCell(Cell):
@@ -299,13 +343,13 @@ class GRUCell(Cell):
         *,
         reset: Literal["after", "before"] = "after",
         update: Literal["keep", "replace"] = "keep",
-        layer_norm: bool = False,
-        learned_start: bool = False,
+        activation: Activation = "tanh",
+        gate_activation: GateActivation = "sigmoid",
+        **options: Any,
     ) -> None:
-        super().__init__(
-            weights, d_in, d_hidden, layer_norm=layer_norm, learned_start=learned_start
-        )
+        super().__init__(weights, d_in, d_hidden, **options)
         self.keep = update == "keep"
+        self.formula = Formula(ACTIVATIONS.index(gate_activation), ACTIVATIONS.index(activation))
         self.b_h = weights.take("b_h", d_hidden) if reset == "after" else NONE
         self.w_gates = self.w_reset = None
         if reset == "before":  # the candidate's rows of W_h multiply r h, so they come later
@@ -316,20 +360,28 @@ class GRUCell(Cell):
 
     @property
     def plain(self) -> bool:
-        return super().plain and self.w_gates is None and self.keep
+        return super().plain and self.w_gates is None and self.keep and self.formula == PLAIN
 
     def step(self, projected: np.ndarray, state: State, trace: Trace | None = None) -> State:
         h, n, d = state[0], len(projected), self.d_hidden
-        if self.w_gates is None or self.w_reset is None:
+        if self.w_gates is None and self.formula == PLAIN:
             out, gates = gru_step(projected, self.w_h.packed, *self.norm_h, self.b_h, self.keep, h)
             candidate = gates[:, 2 * d :]
         else:
             out, candidate = np.empty((n, d), np.float32), np.empty((n, d), np.float32)
             gates = np.empty((n, 2 * d), np.float32)
-            gru_reset(projected, self.norm_gates(self.w_gates(h)), h, gates, out)
-            from_reset = self.norm_reset(self.w_reset(out))
-            gru_update(projected[:, 2 * d :], from_reset, gates, h, self.keep, candidate, out)
+            if self.w_gates is None or self.w_reset is None:  # r multiplies the candidate's product
+                product = self.norm_h(self.w_h(h))
+                inner = product[:, 2 * d :] + self.b_h
+                gru_reset(projected, product[:, : 2 * d], inner, self.formula, gates, out)
+                from_reset = out
+            else:
+                product = self.norm_gates(self.w_gates(h))
+                gru_reset(projected, product, h, self.formula, gates, out)
+                from_reset = self.norm_reset(self.w_reset(out))
+            from_x = projected[:, 2 * d :]
+            gru_update(from_x, from_reset, gates, h, self.keep, self.formula, candidate, out)
         if trace is not None:
             for name, gate in zip(self.gate_names, (gates[:, :d], gates[:, d : 2 * d], candidate)):
                 trace.add(f"gates.{name}", gate)
-        return (out,)
+        return self.settle(out)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from seqloom.encoder_table import StackNorm
 from seqloom.kernels.maths import GELU, activate
 from seqloom.kernels.transformer import Rotation
 from seqloom.runtime.attention import Attention, Scratch
@@ -115,9 +116,21 @@ class Recurrent(Encoder):
         *,
         cell: str,
         bidirectional: bool,
+        norm: StackNorm = "none",
+        shrink: float = 1.0,
+        **options: Any,
     ) -> None:
+        """Take the weights; `options` are those of the cell."""
         self.stack = RecurrentStack(
-            weights.within("stack"), d_in, width, n_layers, cell=cell, bidirectional=bidirectional
+            weights.within("stack"),
+            d_in,
+            width,
+            n_layers,
+            cell=cell,
+            bidirectional=bidirectional,
+            norm=norm,
+            shrink=shrink,
+            options=options,
         )
         self.d_out = self.stack.d_out
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from seqloom.batching import runs
+from seqloom.encoder_table import StackNorm
 from seqloom.kernels.maths import TANH, activate
 from seqloom.runtime.attention import Cache
 from seqloom.runtime.cells import Sequences
@@ -73,6 +74,8 @@ class RecurrentNet:
         layer_norm: bool = False,
         residual: bool = False,
         learned_start: bool = False,
+        norm: StackNorm = "none",
+        shrink: float = 1.0,
         options: Mapping[str, Any] | None = None,
     ) -> None:
         """Take the weights; `options` are those of the cell."""
@@ -88,6 +91,8 @@ class RecurrentNet:
             layer_norm=layer_norm,
             residual=residual,
             learned_start=learned_start,
+            norm=norm,
+            shrink=shrink,
             options=options,
         )
         d_out, tied = self.recurrent.d_out, tied and softmax != "adaptive"

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from seqloom.encoder_table import find_cell
+from seqloom.encoder_table import StackNorm, find_cell, normed_boundaries, shrinking_widths
 from seqloom.kernels.recurrent import walk_layer
 from seqloom.runtime.cells import Cell, Sequences, State
 from seqloom.runtime.weights import Weights
@@ -35,13 +35,24 @@ class RecurrentStack:
         layer_norm: bool = False,
         residual: bool = False,
         learned_start: bool = False,
+        norm: StackNorm = "none",
+        shrink: float = 1.0,
         options: Mapping[str, Any] | None = None,
     ) -> None:
         entry = find_cell(cell)
         make = entry.runtime_class()
-        cell_options = entry.own_options({"d_projection": d_projection, **(options or {})})
+        cell_options = entry.own_options(
+            {"d_projection": d_projection, "state_norm": norm == "states", **(options or {})}
+        )
         self.residual, self.bidirectional = residual, bidirectional
-        self.d_out = (d_projection or d_hidden) * (2 if bidirectional else 1)
+        hidden = shrinking_widths(d_hidden, n_layers, shrink)
+        directions = 2 if bidirectional else 1
+        widths = [d_in, *((d_projection or width) * directions for width in hidden)]
+        self.d_out = widths[-1]
+        self.norms = {
+            i: Cell.take_norm(weights, f"norms.{i}", widths[i])
+            for i in normed_boundaries(norm, n_layers)
+        }
         self.layers: list[list[Cell]] = []  # the directions of each
         for i in range(n_layers):
             parts = [weights.within(f"layers.{i}")]
@@ -50,8 +61,8 @@ class RecurrentStack:
                 [
                     make(
                         part,
-                        self.d_out if i else d_in,
-                        d_hidden,
+                        widths[i],
+                        hidden[i],
                         layer_norm=layer_norm,
                         learned_start=learned_start,
                         **cell_options,
@@ -66,10 +77,15 @@ class RecurrentStack:
             tuple(leaf for cell in layer for leaf in cell.start(n)) for layer in self.layers
         )
 
+    def normed(self, boundary: int, x: np.ndarray) -> np.ndarray:
+        """Return the vectors that pass before layer `boundary`, normalised if there is a norm."""
+        return self.norms[boundary](x.copy()) if boundary in self.norms else x
+
     def step(
         self, x: np.ndarray, states: States, trace: Trace | None = None
     ) -> tuple[np.ndarray, States]:
         """Return the vectors (n, H) of one more step of each row, from x (n, D), and the states after it."""
+        x = self.normed(0, x)
         return self.step_gates(self.layers[0][0].project(x), states, trace, x)
 
     def step_gates(
@@ -94,6 +110,7 @@ class RecurrentStack:
             state = cell.step(gates, state, part)
             out = state[0]
             x = x + out if self.residual and x is not None and x.shape == out.shape else out
+            x = self.normed(i + 1, x)
             if part is not None:
                 for leaf, value in zip(cell.leaves, state):
                     part.add(leaf, value)
@@ -109,12 +126,13 @@ class RecurrentStack:
         after the last step of each.
         """
         after = []
+        x = self.normed(0, x)
         for i, layer in enumerate(self.layers):
             if trace is not None and trace.asks(f"layers.{i}.x"):
                 trace.add(f"layers.{i}.x", x)
             run = walk_plain if layer[0].plain else walk_by_cell
             out, leaves = run(layer, x, sequences, within(trace, f"layers.{i}"))
-            x = x + out if self.residual and x.shape == out.shape else out
+            x = self.normed(i + 1, x + out if self.residual and x.shape == out.shape else out)
             if trace is not None:
                 trace.add(f"layers.{i}.out", x)
             after.append(tuple(leaves))
@@ -146,7 +164,7 @@ def walk_plain(
     parts = [within(trace, "reverse") if i else trace for i in range(len(layer))]
     directions = [cell.direction(x, n, part) for cell, part in zip(layer, parts)]
     out = np.empty((len(x), len(layer) * d), np.float32)
-    walk_layer(cell.kind, cell.relu, *sequences, directions[0], directions[-1], out)
+    walk_layer(cell.kind, cell.formula, *sequences, directions[0], directions[-1], out)
     for i, (direction, part) in enumerate(zip(directions, parts)):
         if part is not None:
             cell.add_to(part, direction, out[:, i * d : (i + 1) * d])

@@ -70,11 +70,6 @@ def recurrence(model: Any) -> bool:
 
 def recurrent_language_model(model: Any) -> bool:
     """Tell whether it is a language model with recurrent layers."""
-    return recurrence(model) and language_model(model)
-
-
-def recurrent_language_model(model: Any) -> bool:
-    """Tell whether it is a language model with recurrent layers."""
     return language_model(model) and recurrent_network(model)
 
 
@@ -106,6 +101,8 @@ def heads_and_data(model: Any) -> bool:
         and not getattr(model, "reads_numbers", False)
         and (has_weights(model, "*attention.out.weight") or has_weights(model, "*cross.out.weight"))
     )
+
+
 def word_layers(model: Any) -> bool:
     """Tell whether it is a network that has vectors of the words of a text at each layer."""
     if getattr(model, "reads_numbers", False) or not hasattr(model, "trace"):

@@ -5,10 +5,11 @@ loading anything, and the default length of a window.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from seqloom.config import CONTINUES, MOST_WIDTH, OnlyWith, SeriesConfig, option
 from seqloom.encoder_table import ENCODER_NAMES, encoders_with
+from seqloom.models.network.configs import VARIANTS, EncoderVariants
 
 MOST_WINDOW = 100_000
 REACH = 1  # patches on either side that the encoders window and cnn look at
@@ -85,7 +86,7 @@ class LinearWindowConfig(SeriesConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class NeuralForecasterConfig(SeriesConfig):
+class NeuralForecasterConfig(EncoderVariants, SeriesConfig):
     fit_arguments: ClassVar[frozenset[str]] = CONTINUES
     only_with: ClassVar[OnlyWith] = {"n_heads": {"encoder": encoders_with("n_heads")}}
     changeable: ClassVar[frozenset[str]] = frozenset({"dropout"})
@@ -125,6 +126,14 @@ class NeuralForecasterConfig(SeriesConfig):
         True, "add a weighted sum of the window to the forecast, beside the encoder"
     )
     calendar: bool = option(False, "read hour, day of the week and day of the year")
+
+    @property
+    def encoder_options(self) -> dict[str, Any]:
+        """Return what encoders of the table take beside sizes, each those that it has."""
+        return {
+            "window": REACH,
+            **{name: getattr(self, name) for name in ("n_heads", *VARIANTS)},
+        }
 
 
 # ---- default length of a window

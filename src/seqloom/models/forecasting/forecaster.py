@@ -19,7 +19,7 @@ from seqloom.data.forecasting import Series
 from seqloom.data.forecasting_windows import Windows
 from seqloom.errors import ConfigError
 from seqloom.kernels.parallel import chunk_bounds, parallel_map
-from seqloom.models.forecasting.configs import REACH, NeuralForecasterConfig, seasons_back
+from seqloom.models.forecasting.configs import NeuralForecasterConfig, seasons_back
 from seqloom.models.network.network import NetworkModel, prepare, train_model
 from seqloom.runtime.forecasting import ForecastNet
 from seqloom.runtime.weights import Weights
@@ -177,7 +177,7 @@ class NeuralForecaster(NetworkModel, Forecaster):
             c.n_layers,
             normalise=c.normalise,
             highway=c.highway,
-            options={"n_heads": c.n_heads, "window": REACH},
+            options=c.encoder_options,
             **self._sizes(),
         )
 

@@ -22,7 +22,6 @@ from torch import Tensor, nn
 from seqloom.data.forecasting import Series
 from seqloom.encoder_table import find_encoder
 from seqloom.errors import DataError
-from seqloom.models.forecasting.configs import REACH
 from seqloom.nn.composition import xavier_linear
 from seqloom.traces import Trace, within
 from seqloom.training.batches import Batch, Batches, Examples
@@ -71,7 +70,7 @@ class ForecastNet(nn.Module):
             config.d_hidden,
             config.d_hidden,
             config.n_layers,
-            {"n_heads": config.n_heads, "window": REACH},
+            config.encoder_options,
             dropout=config.dropout,
         )
         self.last = entry.last_state == "last"

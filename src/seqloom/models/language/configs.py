@@ -21,7 +21,14 @@ from seqloom.config import (
     option,
 )
 from seqloom.errors import ConfigError
-from seqloom.models.network.configs import NetworkConfig, SoftmaxName
+from seqloom.models.network.configs import (
+    CellVariants,
+    FormVariants,
+    GateVariants,
+    NetworkConfig,
+    SoftmaxName,
+    StackVariants,
+)
 
 SmoothingName = Literal[
     "modified-kneser-ney",
@@ -150,7 +157,8 @@ GPT_SHAPE = (
     "norm_epsilon activation "
     "bias"
 )  # options of the network with and without torch
-RECURRENT_SHAPE = "d_projection layer_norm residual learned_start"  # the same for recurrent ones
+# the same for recurrent ones
+RECURRENT_SHAPE = "d_projection layer_norm residual learned_start norm shrink"
 NPLM_EMBED = 64  # default width of the NPLM's token vectors
 
 
@@ -196,7 +204,7 @@ class NeuralConfig(NetworkConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RecurrentConfig(NeuralConfig):
+class RecurrentConfig(StackVariants, NeuralConfig):
     only_with: ClassVar[OnlyWith] = {"tied": {"softmax": ("full", "sampled", "nce")}}
     changeable: ClassVar[frozenset[str]] = frozenset(
         {
@@ -254,19 +262,28 @@ class RecurrentConfig(NeuralConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RNNConfig(RecurrentConfig):
-    activation: Literal["tanh", "relu"] = option("tanh", "activation function of the cell")
+class CellConfig(CellVariants, RecurrentConfig):
+    """Options of the built-in cells."""
+
+    recurrent_init: Literal["orthogonal", "identity", "normal"] = option(
+        "orthogonal", "initial weights from state to state, of each gate", saved=False
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
-class LSTMConfig(RecurrentConfig):
+class RNNConfig(FormVariants, CellConfig):
+    pass
+
+
+@dataclass(frozen=True, kw_only=True)
+class LSTMConfig(GateVariants, CellConfig):
     forget_bias: float = option(
         1.0, "initial bias of the forget gate; above zero it remembers", minimum=-1e6, maximum=1e6
     )
 
 
 @dataclass(frozen=True, kw_only=True)
-class GRUConfig(RecurrentConfig):
+class GRUConfig(GateVariants, CellConfig):
     reset: Literal["after", "before"] = option(
         "after", "apply the reset gate after or before the product with the state"
     )

@@ -21,9 +21,7 @@ EMBEDDING = "embedding"  # the layer before the first: vectors of tokens, withou
 MARKS = 3  # marks before a text that are looked for
 
 
-def word_layers(
-    model: Any, words: Sequence[str]
-) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+def word_layers(model: Any, words: Sequence[str]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """Return which of the words have a vector, by number, and by layer the vectors (W, D) of these.
 
     Words beyond what a network reads at a time have none, and neither have words that its tokenizer leaves out.
@@ -110,7 +108,10 @@ def untrained(model: Any, seed: int = 0) -> Any:
         torch.manual_seed(seed)
         module = other.build_fitted()
     with torch.no_grad():
-        for name, buffer in module.named_buffers():  # what is no weight stays: ranks, scales of numbers
+        for (
+            name,
+            buffer,
+        ) in module.named_buffers():  # what is no weight stays: ranks, scales of numbers
             if name in model.weights:
                 buffer.copy_(torch.from_numpy(np.array(model.weights[name])))
     other.net.keep(module.eval())

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, Self
 from seqloom.config import CONTINUES, MAX_INTEGER, MOST_WIDTH, OnlyWith, option
 from seqloom.encoder_table import ENCODER_NAMES, ENCODERS, LAYERED, encoders_with
 from seqloom.errors import ConfigError, suggest
-from seqloom.models.network.configs import PretrainedConfig
+from seqloom.models.network.configs import VARIANTS, EncoderVariants, PretrainedConfig
 
 D_EMBED = 100  # where neither an option nor pretrained vectors say
 DROPOUT, PUBLISHED_DROPOUT = 0.4, 0.1
@@ -32,7 +32,7 @@ def check_directory(encoder: str) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EncoderConfig(PretrainedConfig):
+class EncoderConfig(EncoderVariants, PretrainedConfig):
     """Options of reader and encoder."""
 
     n_types: ClassVar[int] = 0  # kinds of steps that a reader which is trained here tells apart
@@ -176,6 +176,11 @@ class EncoderConfig(PretrainedConfig):
     def published(self) -> bool:
         """Return whether the encoder comes from a directory, not from the table of encoders."""
         return self.encoder not in ENCODER_NAMES
+
+    @property
+    def encoder_options(self) -> dict[str, Any]:
+        """Return what encoders of the table take beside sizes, each those that it has."""
+        return {name: getattr(self, name) for name in ("window", "n_heads", *VARIANTS)}
 
     @property
     def both_ways(self) -> bool:

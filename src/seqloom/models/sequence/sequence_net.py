@@ -92,7 +92,7 @@ def make_reader(
 
 def encoder_for(c: EncoderConfig, d_in: int) -> Encoder:
     encoder: Encoder = find_encoder(c.encoder).make_network(
-        d_in, c.d_hidden, c.n_layers, {"n_heads": c.n_heads, "window": c.window}, dropout=c.drops
+        d_in, c.d_hidden, c.n_layers, c.encoder_options, dropout=c.drops
     )
     return encoder
 

@@ -51,7 +51,7 @@ def take_reader_and_encoder(
         reader.d_out,
         c.d_hidden,
         c.n_layers,
-        {"window": c.window, "n_heads": c.n_heads},
+        c.encoder_options,
     )
     return reader, encoder
 

@@ -10,6 +10,7 @@ from typing import ClassVar, Literal
 from seqloom.config import CONTINUES, MAX_INTEGER, MOST_TOKENS, MOST_WIDTH, Config, OnlyWith, option
 from seqloom.encoder_table import CELL_NAMES, ENCODER_NAMES, LAYERED, encoders_with
 from seqloom.errors import ConfigError
+from seqloom.models.network.configs import EncoderVariants
 
 KINDS = "bpe, unigram, wordpiece, word, whitespace, char, byte, or a saved tokenizer"
 SAMPLED = ("linear", "exponential", "inverse-sigmoid")
@@ -142,8 +143,8 @@ class TranslatorConfig(Config):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Seq2SeqConfig(TranslatorConfig):
-    """Options of the recurrent encoder-decoder."""
+class Seq2SeqConfig(EncoderVariants, TranslatorConfig):
+    """Options of the recurrent encoder-decoder; variants of cells are for the encoder."""
 
     only_with: ClassVar[OnlyWith] = {
         "window": {"encoder": encoders_with("window")},
@@ -156,6 +157,10 @@ class Seq2SeqConfig(TranslatorConfig):
         "coverage": {"attention": ("additive", "dot", "general", "concat", "scaled")},
         "encoder": {"one_network": (False,)},
         "bottleneck": {"one_network": (False,)},
+        **{
+            name: {**needs, "one_network": (False,)}
+            for name, needs in EncoderVariants.only_with.items()
+        },
         "one_network": {"shared_vocabulary": (True,)},
     }
 

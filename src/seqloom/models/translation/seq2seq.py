@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from seqloom.contracts.translation import Translator
 from seqloom.encoder_table import find_encoder
 from seqloom.errors import ConfigError
-from seqloom.models.network.configs import options_of
+from seqloom.models.network.configs import VARIANTS, options_of
 from seqloom.models.translation.configs import Seq2SeqConfig
 from seqloom.models.translation.model import TranslationModel
 from seqloom.runtime import seq2seq as runtime
@@ -76,7 +76,7 @@ class Seq2Seq(TranslationModel, Translator):
 
     @property
     def encoder_options(self) -> dict[str, Any]:
-        return {"n_heads": self.config.n_heads, "window": self.config.window}
+        return options_of(self.config, f"n_heads window {' '.join(VARIANTS)}")
 
     @property
     def decoder_options(self) -> dict[str, Any]:
