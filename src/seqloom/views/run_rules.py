@@ -79,13 +79,14 @@ def _usual_norm(log: RunLog) -> float:
 
 
 def diverged(log: RunLog) -> Finding | None:
-    line = log.lines[-1]
-    if "diverged" not in line:
+    last = log.lines[-1]
+    if "diverged" not in last:
         return None
     lr = log.lr
-    largest = max((r.get("largest_norm", r.get("norm", 0.0)) for r in log.reports), default=0.0)
-    figures = {"step": line["step"], "lr": lr, "largest_norm": largest}
-    says = f"training broke off at step {line['step']:,}: {line['diverged']} (lr {lr:.3g})"
+    norms = [float(line.get("largest_norm", line.get("norm", 0.0))) for line in log.reports]
+    largest = max(norms, default=0.0)
+    figures = {"step": last["step"], "lr": lr, "largest_norm": largest}
+    says = f"training broke off at step {last['step']:,}: {last['diverged']} (lr {lr:.3g})"
     if log.train.get("clip") == "none" and largest > EXPLODED * _usual_norm(log) > 0:
         return to_try(says, figures, "clip gradients: {}", clip="norm")
     return to_try(says, figures, "a tenth of the learning rate: {}", lr=short(lr / 10))
