@@ -27,8 +27,8 @@ _TANH_NAMES = ("g", "n", "h")  # of the candidate of an LSTM and a GRU, and of a
 
 @contextmanager
 def keeping_inputs(network: nn.Module, *, wanted: bool = True) -> Iterator[dict[str, Tensor]]:
-    """Keep a few rows of what each recurrent stack reads first while this is open, by its name; nothing if it is
-    not `wanted`.
+    """Keep a few rows of what each recurrent stack reads first while this is open, by its name; nothing
+    unless it is `wanted`.
     """
     kept: dict[str, Tensor] = {}
 

@@ -83,7 +83,9 @@ def diverged(log: RunLog) -> Finding | None:
     if "diverged" not in last:
         return None
     lr = log.lr
-    norms = [float(line.get("largest_norm", line.get("norm", 0.0))) for line in log.reports]
+    norms: list[float] = [
+        line.get("largest_norm") or line.get("norm") or 0.0 for line in log.reports
+    ]
     largest = max(norms, default=0.0)
     figures = {"step": last["step"], "lr": lr, "largest_norm": largest}
     says = f"training broke off at step {last['step']:,}: {last['diverged']} (lr {lr:.3g})"
