@@ -38,6 +38,7 @@ def test_findings_of_a_run_in_training(seqloom, tmp_path):
     assert [one["rule"] for one in found["findings"]] == ["clipped", "no-held-out", "interrupted"]
     assert found["findings"][0]["figures"]["usual_norm"] == 2.0
     assert found["findings"][0]["options"] == {"clip_at": 6}
+    assert found["findings"][1]["advice"] == "name held-out data: --valid FILE"
 
 
 @pytest.mark.parametrize("command", [("advise",), ("inspect", "run")])

@@ -200,9 +200,7 @@ def test_a_rule_fires_and_does_not(rule):
     assert says in finding.says
     assert finding.options == options
     assert finding.figures
-    assert all(
-        f"--{name.replace('_', '-')} {value}" in finding.advice for name, value in options.items()
-    )
+    assert all(f"{name}={value}" in finding.advice for name, value in options.items())
     assert found(sound, rule) is None
 
 
@@ -226,27 +224,27 @@ def test_what_is_to_be_tried_are_options_that_exist():
     [
         (
             log_of(train={"clip": "none"}, largest=lambda s: 9.0, extra=[{"step": 401, "diverged": "x"}]),
-            "diverged", "", "--clip norm",
+            "diverged", "", "clip=norm",
         ),
-        (log_of(clipped=1.0, norm=4.0), "clipped", "4, is above the limit of 1", "--clip-at 12"),
+        (log_of(clipped=1.0, norm=4.0), "clipped", "4, is above the limit of 1", "clip_at=12"),
         (
             log_of(train={"clip": "none"}, largest=lambda s: 60.0),
-            "spikes", "120 times", "--clip norm --clip-at 1.5",
+            "spikes", "120 times", "clip=norm, clip_at=1.5",
         ),
-        (log_of(valid=rising, config={"dropout": 0.0}), "overfitted", "0.8 passes", "--dropout 0.2"),
+        (log_of(valid=rising, config={"dropout": 0.0}), "overfitted", "0.8 passes", "dropout=0.2"),
         (
             log_of(layers={"r.layers.0": 1e-4, "r.layers.1": 0.5}, config={"residual": False}),
-            "vanishing-by-layer", "", "--residual",
+            "vanishing-by-layer", "", "residual=True",
         ),
         (
             log_of(layers={"blocks.0": 1e-4, "blocks.1": 0.5}, config={"norm": "post"}),
-            "vanishing-by-layer", "", "--norm pre",
+            "vanishing-by-layer", "", "norm=pre",
         ),
         (
             log_of(model="classifier", config={"encoder": "birnn"}, watched=reach(0.1, 0.001)),
             "short-reach", "distance 4", "--a encoder=birnn --b encoder=bilstm",
         ),
-        (log_of(loss=lambda s: 4 - s / 200, train={"minutes": 3.0}), "still-learning", "", "--minutes 6"),
+        (log_of(loss=lambda s: 4 - s / 200, train={"minutes": 3.0}), "still-learning", "", "minutes=6"),
     ],
 )  # fmt: skip
 def test_what_is_to_be_tried_depends_on_the_run(log, rule, says, advice):

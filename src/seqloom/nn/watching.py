@@ -26,8 +26,10 @@ _TANH_NAMES = ("g", "n", "h")  # of the candidate of an LSTM and a GRU, and of a
 
 
 @contextmanager
-def keeping_inputs(network: nn.Module) -> Iterator[dict[str, Tensor]]:
-    """Keep a few rows of what each recurrent stack reads first while this is open, by its name."""
+def keeping_inputs(network: nn.Module, *, wanted: bool = True) -> Iterator[dict[str, Tensor]]:
+    """Keep a few rows of what each recurrent stack reads first while this is open, by its name; nothing
+    unless it is `wanted`.
+    """
     kept: dict[str, Tensor] = {}
 
     def keep(name: str) -> Any:
@@ -43,7 +45,7 @@ def keeping_inputs(network: nn.Module) -> Iterator[dict[str, Tensor]]:
     hooks = [
         module.register_forward_pre_hook(keep(name), with_kwargs=True)
         for name, module in network.named_modules()
-        if isinstance(module, RecurrentStack)
+        if wanted and isinstance(module, RecurrentStack)
     ]
     try:
         yield kept

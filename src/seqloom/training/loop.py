@@ -282,7 +282,7 @@ class _Loop:
         averaged = self.average.weights()
         self.network.load_state_dict(averaged)
         self.network.eval()
-        with keeping_inputs(self.network) if self._watches() else nullcontext({}) as inputs:
+        with keeping_inputs(self.network, wanted=self._watches()) as inputs:
             valid = self.task.evaluate(self.network)
         watched = watch(self.network, inputs)
         self.network.train()

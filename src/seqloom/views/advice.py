@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 from seqloom.errors import ModelError
 from seqloom.frames import as_frame
 from seqloom.views import comparison_rules as of_comparisons
+from seqloom.views import recurrent_rules as of_recurrence
 from seqloom.views import run_rules as of_runs
 from seqloom.views.findings import Finding
 from seqloom.views.run_logs import RunLog, read_run
@@ -54,11 +55,13 @@ RUN_RULES = {
         "gradients that vanish on the way to the lower layers", of_runs.by_layer
     ),
     "no-gradient": Rule("a layer that gets no gradient", of_runs.no_gradient),
-    "short-reach": Rule("a plain recurrent network whose gradients vanish", of_runs.short_reach),
-    "growing-reach": Rule("gradients that grow from step to step", of_runs.growing_reach),
-    "cut-off": Rule("back-propagation that is cut off too early", of_runs.cut_off),
-    "saturated": Rule("gates or states at the ends of their range", of_runs.saturated),
-    "forgetful": Rule("forget gates that are mostly closed", of_runs.forgetful),
+    "short-reach": Rule(
+        "a plain recurrent network whose gradients vanish", of_recurrence.short_reach
+    ),
+    "growing-reach": Rule("gradients that grow from step to step", of_recurrence.growing_reach),
+    "cut-off": Rule("back-propagation that is cut off too early", of_recurrence.cut_off),
+    "saturated": Rule("gates or states at the ends of their range", of_recurrence.saturated),
+    "forgetful": Rule("forget gates that are mostly closed", of_recurrence.forgetful),
     "no-held-out": Rule("no results on held-out data", of_runs.no_held_out),
     "interrupted": Rule("a run that was interrupted", of_runs.interrupted),
     "not-converged": Rule("Baum-Welch that was stopped early", of_runs.not_converged),

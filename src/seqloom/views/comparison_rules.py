@@ -57,7 +57,7 @@ def level(facts: dict[str, Any]) -> Finding | None:
     return Finding(
         f"the difference to the best, {facts['best']}, is not clear for {names}",
         {"best": facts["best"], "p_values": {r["name"]: r["versus_best"]["p_value"] for r in near}},
-        "more test data, or the mean of several --seed, before choosing between them by quality",
+        "more test data, or several seeds, before choosing between them by quality",
     )
 
 
@@ -71,7 +71,7 @@ def memorised(facts: dict[str, Any]) -> Finding | None:
     return Finding(
         f"networks only memorised at the end: {names}",
         {r["name"]: [r["stopped_learning"], r["steps"]] for r in found},
-        "fewer --minutes; the weights are those of that step anyway",
+        "fewer minutes; the weights are those of that step anyway",
     )
 
 
@@ -81,7 +81,11 @@ def too_short(facts: dict[str, Any]) -> Finding | None:
         return None
     rung = min(found, key=lambda rung: rung["passes"])
     minutes = rung["train_seconds"] / rung["passes"] / 60 if rung["train_seconds"] else None
-    so = f"--minutes {short(minutes)}, one pass of {rung['name']}" if minutes else "more --minutes"
+    so = (
+        f"minutes={short(minutes)}, which is one pass of {rung['name']}"
+        if minutes
+        else "more minutes"
+    )
     return Finding(
         "networks read less than the data once: "
         + ", ".join(f"{r['name']} {short(r['passes'])} passes" for r in found),
@@ -124,5 +128,5 @@ def overlap(facts: dict[str, Any]) -> Finding | None:
     return Finding(
         f"{percent(facts['overlap'])} of the test part is also in the training part: results are too good",
         {"overlap": facts["overlap"]},
-        "a test part from elsewhere: --test FILE",
+        "a test part from elsewhere: test=FILE",
     )

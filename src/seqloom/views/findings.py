@@ -15,18 +15,18 @@ class Finding(NamedTuple):
     rule: str = ""
 
 
-def flags(**options: Any) -> str:
-    """Write options as on the command line.
+def arguments(**options: Any) -> str:
+    """Write options as arguments, which the command line turns into flags.
 
-    >>> flags(epochs=1.3, clip_at=2)
-    '--epochs 1.3 --clip-at 2'
+    >>> arguments(epochs=1.3, clip="norm")
+    'epochs=1.3, clip=norm'
     """
-    return " ".join(f"--{name.replace('_', '-')} {value}" for name, value in options.items())
+    return ", ".join(f"{name}={value}" for name, value in options.items())
 
 
 def to_try(says: str, figures: dict[str, Any], advice: str, **options: Any) -> Finding:
     """Make a finding whose advice names options of fitting: `{}` in it."""
-    return Finding(says, figures, advice.format(flags(**options)), options)
+    return Finding(says, figures, advice.format(arguments(**options)), options)
 
 
 def short(value: float) -> float | int:

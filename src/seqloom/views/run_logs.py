@@ -80,6 +80,12 @@ class RunLog:
         ]
         return sum(n * share for n, share in weighed) / max(sum(n for n, _ in weighed), 1)
 
+    @property
+    def lr(self) -> float:
+        """Return the peak learning rate."""
+        rates = [line["lr"] for line in self.reports if "lr" in line]
+        return self.train.get("lr") or max(rates, default=0.0)
+
     def best(self) -> dict[str, Any] | None:
         """Return the line of the best evaluation."""
         finite = [line for line in self.evaluations if math.isfinite(line["valid"])]

@@ -6,7 +6,6 @@ Every threshold is a share, so that it means the same for any unit and length of
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from itertools import pairwise
 from statistics import median
 from typing import Any
@@ -27,10 +26,6 @@ SPIKE, EXPLODED = 30, 10  # times the usual gradient
 BEFORE = 20  # reports: a gradient is compared with their median
 JUMP, JUMPS = 0.3, 0.05  # of the first loss, in such a share of the reports
 VANISHED = 0.01  # of the gradient one step back, or in the highest layer
-ALIVE = 0.25  # of it, where back-propagation ends
-GROWN = 10
-NEAR_END, HALF = 0.9, 0.5  # of the values of a gate
-_RECURRENT = ("rnn", "lstm", "gru")
 
 
 # ---- help
@@ -76,36 +71,24 @@ def _losses(log: RunLog) -> list[tuple[int, float]]:
     ]
 
 
-def _lr(log: RunLog) -> float:
-    """Return the peak learning rate."""
-    return log.train.get("lr") or max(
-        (line["lr"] for line in log.reports if "lr" in line), default=0.0
-    )
-
-
 def _usual_norm(log: RunLog) -> float:
     return median([line["norm"] for line in log.reports if "norm" in line] or [0.0])
-
-
-def _is_plain(log: RunLog) -> bool:
-    """Tell whether its recurrence has no gates."""
-    return "rnn" in (log.model, log.config.get("cell")) or log.config.get("encoder") in (
-        "rnn",
-        "birnn",
-    )
 
 
 # ---- length of training
 
 
 def diverged(log: RunLog) -> Finding | None:
-    line = log.lines[-1]
-    if "diverged" not in line:
+    last = log.lines[-1]
+    if "diverged" not in last:
         return None
-    lr = _lr(log)
-    largest = max((r.get("largest_norm", r.get("norm", 0.0)) for r in log.reports), default=0.0)
-    figures = {"step": line["step"], "lr": lr, "largest_norm": largest}
-    says = f"training broke off at step {line['step']:,}: {line['diverged']} (lr {lr:.3g})"
+    lr = log.lr
+    norms: list[float] = [
+        line.get("largest_norm") or line.get("norm") or 0.0 for line in log.reports
+    ]
+    largest = max(norms, default=0.0)
+    figures = {"step": last["step"], "lr": lr, "largest_norm": largest}
+    says = f"training broke off at step {last['step']:,}: {last['diverged']} (lr {lr:.3g})"
     if log.train.get("clip") == "none" and largest > EXPLODED * _usual_norm(log) > 0:
         return to_try(says, figures, "clip gradients: {}", clip="norm")
     return to_try(says, figures, "a tenth of the learning rate: {}", lr=short(lr / 10))
@@ -143,7 +126,7 @@ def overfitted(log: RunLog) -> Finding | None:
     enough = f"{says}: {short(passes)} passes would have been enough"
     if not log.config.get("dropout"):
         return to_try(
-            enough, figures, "that length ({}), or more dropout (--dropout 0.2) and the same length",
+            enough, figures, "that length ({}), or more dropout (dropout=0.2) and the same length",
             epochs=short(passes),
         )  # fmt: skip
     return to_try(
@@ -229,10 +212,10 @@ def slow(log: RunLog) -> Finding | None:
         return None
     return to_try(
         f"in {log.steps:,} steps the training loss fell by {percent(max(fall, 0.0))}, from "
-        f"{losses[0][1]:.4g} to {lowest:.4g} (lr {_lr(log):.3g})",
-        {"fall": fall, "first": losses[0][1], "lowest": lowest, "lr": _lr(log)},
+        f"{losses[0][1]:.4g} to {lowest:.4g} (lr {log.lr:.3g})",
+        {"fall": fall, "first": losses[0][1], "lowest": lowest, "lr": log.lr},
         "ten times the learning rate: {}",
-        lr=short(10 * _lr(log)),
+        lr=short(10 * log.lr),
     )
 
 
@@ -256,7 +239,7 @@ def clipped(log: RunLog) -> Finding | None:
             "a limit for exceptions only: {}",
             clip_at=short(3 * usual),
         )
-    return to_try(says, figures, "a third of the learning rate: {}", lr=short(_lr(log) / 3))
+    return to_try(says, figures, "a third of the learning rate: {}", lr=short(log.lr / 3))
 
 
 def spikes(log: RunLog) -> Finding | None:
@@ -295,10 +278,10 @@ def jumps(log: RunLog) -> Finding | None:
         return None
     return to_try(
         f"the training loss jumped up {len(high)} times, by {short(max(high))} at most; it began at "
-        f"{losses[0][1]:.4g} (lr {_lr(log):.3g})",
-        {"jumps": len(high), "largest": max(high), "lr": _lr(log)},
+        f"{losses[0][1]:.4g} (lr {log.lr:.3g})",
+        {"jumps": len(high), "largest": max(high), "lr": log.lr},
         "a third of the learning rate: {}",
-        lr=short(_lr(log) / 3),
+        lr=short(log.lr / 3),
     )
 
 
@@ -317,7 +300,7 @@ def by_layer(log: RunLog) -> Finding | None:
         figures = {"lowest": norms[low], "highest": norms[high], "share": share}
         says = f"the gradient in {stack}.{low} is {percent(share)} of that in {stack}.{high}"
         if log.config.get("residual") is False:
-            return Finding(says, figures, "connect the layers: --residual", {"residual": True})
+            return Finding(says, figures, "connect the layers: residual=True", {"residual": True})
         if log.config.get("norm") == "post":
             return to_try(says, figures, "normalise before each part: {}", norm="pre")
         return to_try(says, figures, "fewer layers: {}", n_layers=max(high // 2, 1))
@@ -337,103 +320,8 @@ def no_gradient(log: RunLog) -> Finding | None:
         f"no gradient comes to {', '.join(dead[:3])}: it stopped learning",
         {"layers": dead},
         "a third of the learning rate, so that units do not die: {}",
-        lr=short(_lr(log) / 3),
+        lr=short(log.lr / 3),
     )
-
-
-# ---- recurrence
-
-
-def _first_below(points: Sequence[tuple[float, float]], share: float) -> tuple[int, float] | None:
-    return next(((int(d), value) for d, value in points if value < share), None)
-
-
-def short_reach(log: RunLog) -> Finding | None:
-    if not _is_plain(log):
-        return None
-    for stack, points in log.reach().items():
-        if (found := _first_below(points, VANISHED)) is not None:
-            distance, share = found
-            return Finding(
-                f"the gradient at distance {distance} is {percent(share)} of that at distance 1 in {stack}: "
-                "what is further back is hardly learnt",
-                {"distance": distance, "share": share, "by_distance": dict(points)},
-                "a network with gates, measured on this data: " + _lstm_instead(log),
-            )
-    return None
-
-
-def _lstm_instead(log: RunLog) -> str:
-    if log.model == "rnn":
-        return "seqloom ab DATA --a rnn --b lstm --both steps=500 --seeds 1,2,3"
-    name = "encoder" if "encoder" in log.config else "cell"
-    both = "bi" if str(log.config.get(name)).startswith("bi") else ""
-    sides = f"--a {name}={both}rnn --b {name}={both}lstm"
-    return f"seqloom ab DATA --model {log.model or 'MODEL'} {sides} --seeds 1,2,3"
-
-
-def growing_reach(log: RunLog) -> Finding | None:
-    for stack, points in log.reach().items():
-        distance, share = max(points, key=lambda point: point[1])
-        if share > GROWN:
-            return to_try(
-                f"the gradient at distance {int(distance)} is {short(share)} times that at distance 1 in "
-                f"{stack}: it grows on its way back",
-                {"distance": distance, "times": share, "by_distance": dict(points)},
-                "a third of the learning rate: {}",
-                lr=short(_lr(log) / 3),
-            )
-    return None
-
-
-def cut_off(log: RunLog) -> Finding | None:
-    window = log.train.get("truncation")
-    if log.model not in _RECURRENT or not window:
-        return None
-    for stack, points in log.reach().items():
-        inside = [(int(d), share) for d, share in points if d <= window]
-        if len(inside) < 2 or points[-1][0] < window:
-            continue
-        distance, share = inside[-1]
-        if share >= ALIVE:
-            return to_try(
-                f"the gradient at distance {distance} is still {percent(share)} of that at distance 1 in "
-                f"{stack}, and back-propagation is cut off after {window} steps",
-                {"distance": distance, "share": share, "truncation": window},
-                "twice the window: {}",
-                truncation=2 * window,
-            )
-    return None
-
-
-def saturated(log: RunLog) -> Finding | None:
-    bars = log.gates()
-    if not bars:
-        return None
-    name, bar = max(bars.items(), key=lambda item: item[1].low + item[1].high)
-    share = bar.low + bar.high
-    if share < NEAR_END:
-        return None
-    return to_try(
-        f"{percent(share)} of the values of {name} lie in the outermost tenth of their range on either side, "
-        "where hardly any gradient passes",
-        {"gate": name, "closed_or_at_an_end": bar.low, "open": bar.high},
-        "a third of the learning rate: {}",
-        lr=short(_lr(log) / 3),
-    )
-
-
-def forgetful(log: RunLog) -> Finding | None:
-    for name, bar in log.gates().items():
-        if name.endswith("gates.f") and bar.low >= HALF:
-            return to_try(
-                f"{percent(bar.low)} of the forget gates of {name.removesuffix('.gates.f')} are closed: the "
-                "cell keeps nothing",
-                {"gate": name, "closed": bar.low, "open": bar.high},
-                "begin with open ones: {}",
-                forget_bias=2,
-            )
-    return None
 
 
 # ---- what is missing
@@ -447,7 +335,7 @@ def no_held_out(log: RunLog) -> Finding | None:
     return Finding(
         "nothing was held out, so nobody sees when it begins to memorise",
         {"evaluations": 0},
-        "name held-out data: --valid FILE",
+        "name held-out data: valid=FILE",
     )
 
 
