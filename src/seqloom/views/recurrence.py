@@ -237,7 +237,7 @@ def value_lines(values: list[tuple[str, float]]) -> list[str]:
         sides = f"{bar if value < 0 else '':>10}|{bar if value >= 0 else '':<10}"
         lines.append(f"{value:>+7.3f}  {sides}  {token!r}")
     if len(values) > MAX_ROWS:
-        lines.append(f"... and {len(values) - MAX_ROWS:,} more steps; --json has all")
+        lines.append(f"... and {len(values) - MAX_ROWS:,} more steps, which the data has")
     return lines
 
 
