@@ -285,7 +285,7 @@ def units(model: Any, example: Any, options: UnitsOptions) -> Sheet:
     ]
     if reading.layer.kept(reading.arrays) is None:
         said.append(
-            "This cell has no gate that keeps: half-lives are those of the correlation of neighbouring "
+            "No gate of this cell is known to keep: half-lives are those of the correlation of neighbouring "
             f"steps, and closed and open are of the state, beyond -{HIGH} and {HIGH}."
         )
     return Sheet(
