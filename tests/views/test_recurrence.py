@@ -179,7 +179,7 @@ def test_without_a_gate_the_correlation_of_neighbours_counts():
     assert found[1] < 0.05
     assert neighbours_alike(np.ones((5, 2))).tolist() == [0, 0]
     said = " ".join(seqloom.inspect.units(language("rnn"), TEXT).summary)
-    assert "no gate that keeps" in said
+    assert "No gate of this cell is known to keep" in said
 
 
 def test_what_a_unit_fires_on():

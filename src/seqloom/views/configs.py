@@ -62,7 +62,7 @@ class GatesOptions(LayerOptions):
 @dataclass(frozen=True, kw_only=True)
 class UnitsOptions(LayerOptions):
     count: int = option(
-        40, "lines that the terminal shows; --json has all units", minimum=1, maximum=MAX_INTEGER
+        40, "lines that the terminal shows; the data has all units", minimum=1, maximum=MAX_INTEGER
     )
 
 

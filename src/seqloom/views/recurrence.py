@@ -237,7 +237,7 @@ def value_lines(values: list[tuple[str, float]]) -> list[str]:
         sides = f"{bar if value < 0 else '':>10}|{bar if value >= 0 else '':<10}"
         lines.append(f"{value:>+7.3f}  {sides}  {token!r}")
     if len(values) > MAX_ROWS:
-        lines.append(f"... and {len(values) - MAX_ROWS:,} more steps; --json has all")
+        lines.append(f"... and {len(values) - MAX_ROWS:,} more steps, which the data has")
     return lines
 
 
@@ -285,7 +285,7 @@ def units(model: Any, example: Any, options: UnitsOptions) -> Sheet:
     ]
     if reading.layer.kept(reading.arrays) is None:
         said.append(
-            "This cell has no gate that keeps: half-lives are those of the correlation of neighbouring "
+            "No gate of this cell is known to keep: half-lives are those of the correlation of neighbouring "
             f"steps, and closed and open are of the state, beyond -{HIGH} and {HIGH}."
         )
     return Sheet(
