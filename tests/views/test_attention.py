@@ -384,7 +384,7 @@ def test_models_of_other_tasks(name, data, measure):
 
 
 @pytest.mark.parametrize("task", ["classifier", "tagger", "answerer"])
-def test_composed_networks(task):
+def test_composed_networks(task, monkeypatch):
     pytest.importorskip("torch")
     from seqloom.training.config import TrainConfig
 
@@ -404,6 +404,11 @@ def test_composed_networks(task):
         text = ("who sat ?", "the cat sat .")
     sheet = seqloom.inspect.ablation(model, data)
     assert len(sheet.data["rows"]) == 2 * 4
+    monkeypatch.setattr("seqloom.views.attending.MOST", 300)
+    long = (text[0], text[1] * 400) if task == "answerer" else f"{text} " * 1000
+    weights = seqloom.inspect.attention(model, long, layer=0).data["weights"]
+    assert weights.shape[0] == weights.shape[1]
+    assert len(weights) == {"tagger": 300, "classifier": 512, "answerer": 384}[task]
     heads = seqloom.inspect.heads(model, text)
     assert len(heads.data["rows"]) == 4
     assert seqloom.inspect.attention(model, text, head=1).charts

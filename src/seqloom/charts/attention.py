@@ -225,7 +225,7 @@ def _drawn(
                 tooltip=alt.Tooltip("tip:N", title="arc"),
             )
         )
-    font = token_font(name["name"] for name in names)
+    font: dict[str, Any] = token_font(name["name"] for name in names)
     for align, side in (("center", 0),) if where == "center" else (("right", -1), ("left", 1)):
         some = [name for name in names if not side or name["x"] * side > 0]
         layers.append(
@@ -281,7 +281,7 @@ def heads_chart(maps: Sequence[HeadMap]) -> Any:
     x = alt.X("x:Q", axis=None, scale=alt.Scale(domain=[0, width], nice=False))
     y = alt.Y("y:Q", axis=None, scale=alt.Scale(domain=[down, 0], nice=False))
     base = alt.Chart(alt.InlineData(values=rows)).encode(x=x, y=y, tooltip=alt.Tooltip("tip:N"))
-    at = {"align": "left", "baseline": "top"}
+    at: dict[str, Any] = {"align": "left", "baseline": "top"}
     images = base.mark_image(width=HEAD, height=HEAD, aspect=False, **at).encode(url="url:N")
     frames = (
         base.mark_rect(fillOpacity=0, stroke=theme.GRID)

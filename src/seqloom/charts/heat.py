@@ -119,7 +119,7 @@ def text_width(name: str) -> float:
     return CHARACTER * (_columns(shown) + (CAPITAL - 1) * sum(map(str.isupper, shown)))
 
 
-def token_font(names: Iterable[str]) -> dict[str, str]:
+def token_font(names: Iterable[str]) -> dict[str, Any]:
     """Choose one font for tokens that show their spaces; none for other names."""
     return {"font": "monospace"} if any(SPACE_MARK in name for name in names) else {}
 

@@ -229,7 +229,7 @@ def _conllu(document: Document, column: str | int | None) -> Sentences:
 
 
 def conllu_rows(document: Document) -> Iterator[list[tuple[int, list[str]]]]:
-    """Yield the words of each sentence of CoNLL-U: the number of the line and its ten cells; without
+    """Yield the words of each sentence of CoNLL-U: the number of the line and its cells; without
     multiword tokens (`3-4`) and empty nodes (`5.1`).
     """
     rows: list[tuple[int, list[str]]] = []

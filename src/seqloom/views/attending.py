@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from seqloom import progress
 from seqloom.charts.attention import NAMED, arcs_chart, weights_chart
 from seqloom.charts.page import Sheet
 from seqloom.errors import ConfigError, DataError
@@ -19,6 +20,7 @@ from seqloom.views.reading import traced as read_traced
 
 WEIGHTS = ("*attention.weights", "*cross.weights", "cross.weights")
 AT_ONCE = 1 << 26  # weights of all layers up to which one pass collects them
+MOST = 2048  # words that a model without a limit of its own reads
 MAX_LINES = 40  # tokens in the table of a terminal
 
 
@@ -95,27 +97,37 @@ def layer_names(model: Any) -> list[str]:
     return names
 
 
+def read_cut(model: Any, example: Any, *patterns: str) -> Traced:
+    """Return the trace of an example; of the words of a tagger, which reads any number, the first."""
+    if model.task == "tagger":
+        words = example.split() if isinstance(example, str) else list(example)
+        if len(words) > MOST:
+            progress.say(f"of {len(words):,} words, the first {MOST:,} are read together and shown")
+            example = words[:MOST]
+    return read_traced(model, example, *patterns)
+
+
 def layer_of(model: Any, example: Any, number: int | None) -> Layer:
     """Return one layer by its number, the last without one."""
     names = layer_names(model)
     chosen = len(names) - 1 if number is None else number
     if chosen >= len(names):
         raise ConfigError(f"layer must be from 0 to {len(names) - 1}; got {chosen}")
-    traced = read_traced(model, example, f"{names[chosen]}.weights")
+    traced = read_cut(model, example, f"{names[chosen]}.weights")
     return _layer(traced, names[chosen], names)
 
 
 def layers_of(model: Any, example: Any) -> Iterator[Layer]:
     """Yield all layers of attention; those of a long text one at a time, so that one fits into memory."""
     names = layer_names(model)
-    first = read_traced(model, example, f"{names[0]}.weights")
+    first = read_cut(model, example, f"{names[0]}.weights")
     heads, steps, keys = first.arrays[f"{names[0]}.weights"].shape
     if model.task != "translator" and heads * steps * keys * len(names) > AT_ONCE:
         yield _layer(first, names[0], names)
         for name in names[1:]:
-            yield _layer(read_traced(model, example, f"{name}.weights"), name, names)
+            yield _layer(read_cut(model, example, f"{name}.weights"), name, names)
         return
-    traced = read_traced(model, example, *WEIGHTS)
+    traced = read_cut(model, example, *WEIGHTS)
     for name in names:
         yield _layer(traced, name, names)
 
@@ -123,6 +135,11 @@ def layers_of(model: Any, example: Any) -> Iterator[Layer]:
 def _layer(traced: Traced, name: str, names: list[str]) -> Layer:
     array = traced.arrays[f"{name}.weights"]
     steps = traced.steps(name)
+    if "cross" not in name and array.shape[1] > array.shape[2]:  # read in several windows
+        progress.say(
+            f"of {len(steps):,} tokens, the first {array.shape[2]:,} are read together and shown"
+        )
+        array, steps = array[:, : array.shape[2]], steps[: array.shape[2]]
     if not steps:
         raise DataError("nothing of this text is read, so nothing is looked at; give a longer one")
     return Layer(name, array, steps, traced.tokens if "cross" in name else steps, names)

@@ -170,7 +170,7 @@ def _strengths(weights: np.ndarray, seen: Seen, rows: np.ndarray) -> dict[str, f
     last = seen.many - 1
 
     def along(offset: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the weight of each step on the token so far from its own, and whether it can see it."""
+        """Return the weight of each step on the token at an offset, and whether it can see it."""
         at = columns + offset
         inside = (at >= 0) & (at <= last)
         return np.where(inside, weights[np.arange(steps), np.where(inside, at, 0)], 0.0), inside

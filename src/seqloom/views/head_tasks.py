@@ -60,7 +60,7 @@ def words_look(model: Any, words: Sequence[str], text: str, places: Sequence[Pla
         )
         names += [(layer.name, head) for head in range(len(layer.weights))]
         ahead |= bool(np.triu(layer.weights.max(0), 1).any())
-    return Looks(names, np.concatenate(parts), ahead, members.any(0))
+    return Looks(names, np.concatenate(parts), ahead, np.asarray(members.any(0)))
 
 
 def _members(model: Any, steps: list[str], text: str, places: Sequence[Place]) -> np.ndarray:
