@@ -1,4 +1,4 @@
-"""The ladder of lags: who climbs, how the time is shared, what is kept; and that its tasks are what they say."""
+"""The ladder of lags: who climbs, how the time is shared, what is kept; and its tasks."""
 
 import numpy as np
 import pytest
@@ -100,7 +100,7 @@ def test_the_tasks(lag):
 
 def test_a_rung_is_learned_and_repeats_itself():
     pytest.importorskip("torch")
-    from seqloom.models.network.reach_net import LagNet, TASKS, learn
+    from seqloom.models.network.reach_net import TASKS, LagNet, learn
 
     setting = Setting("rnn", "recall", hidden=32)
     (rung, weights), (again, _) = (learn(setting, 5, np.inf) for _ in range(2))
@@ -116,7 +116,7 @@ def test_a_rung_is_learned_and_repeats_itself():
 def test_without_a_forget_gate_a_cell_only_adds():
     torch = pytest.importorskip("torch")
     from seqloom.models.network.reach import WITHOUT_FORGETTING
-    from seqloom.models.network.reach_net import LagNet, TASKS
+    from seqloom.models.network.reach_net import TASKS, LagNet
     from seqloom.traces import Trace
 
     network = LagNet(Setting(WITHOUT_FORGETTING, "recall", hidden=16), TASKS["recall"])
