@@ -22,7 +22,7 @@ from seqloom.models.network.flow_net import begin
 from seqloom.models.network.reach import SOLVED, WITHOUT_FORGETTING, Ended, Rung, Setting, Weights
 from seqloom.nn.cells import Activation
 from seqloom.nn.recurrent import RecurrentStack
-from seqloom.training.batches import Batch, Cursor
+from seqloom.training.batches import Batch, Batches, Cursor
 from seqloom.training.config import TrainConfig
 from seqloom.training.devices import Tensors
 from seqloom.training.trainable import Criterion
@@ -146,7 +146,7 @@ class LagTraining:
 
     def __init__(self, setting: Setting, lag: int) -> None:
         self.setting, self.lag, self.task = setting, lag, TASKS[setting.task]
-        self.batches = NewBatches(setting, lag)
+        self.batches: Batches = NewBatches(setting, lag)
 
     def build(self) -> nn.Module:
         return LagNet(self.setting, self.task)
