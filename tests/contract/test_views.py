@@ -131,7 +131,7 @@ def check_sheet(sheet):
 def test_what_is_said_of_a_view(name, view: View):
     assert view.help.endswith(".")
     assert view.examples
-    assert all(example.startswith(f"seqloom inspect {name} ") for example in view.examples)
+    assert all(f"{example} ".startswith(f"seqloom inspect {name} ") for example in view.examples)
     assert all(f.metadata["help"] for f in fields(view.options))
     assert callable(getattr(seqloom.inspect, name.replace("-", "_")))
     with pytest.raises(ConfigError, match="arguments are given"):

@@ -1,4 +1,4 @@
-"""The ladder of lags: who climbs, how the time is shared, what is kept; and that its tasks are what they say."""
+"""The ladder of lags: who climbs, how the time is shared, what is kept; and its tasks."""
 
 import numpy as np
 import pytest

@@ -25,7 +25,7 @@ def distance_chart(curves: Mapping[tuple[str, str], Sequence[tuple[int, float]]]
     """Draw what is left of a change over distance: a colour for each layer or cell, a dash for what."""
     import altair as alt
 
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"layer": layer, "what": WHAT.get(what, what), "distance": k, "norm": norm}
         for (layer, what), points in curves.items()
         for k, norm in points

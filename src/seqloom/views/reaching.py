@@ -48,6 +48,9 @@ def reach(options: ReachOptions) -> Sheet:
     require_torch("reach")
     from seqloom.models.network.reach_net import TASKS, learn
 
+    encoders = _encoders(options.encoder)
+    if "transformer" in encoders and options.hidden % 8:
+        raise ConfigError(f"hidden must be a multiple of 8 for transformer; got {options.hidden}")
     tasks = _among("task", options.task or tuple(TASKS), TASKS)
     starts = _among("start", options.start, ("orthogonal", "normal", "identity"))
     settings = [
@@ -63,7 +66,7 @@ def reach(options: ReachOptions) -> Sheet:
         )
         for seed in range(options.seed, options.seed + options.seeds)
         for task in tasks
-        for encoder in _encoders(options.encoder)
+        for encoder in encoders
         for start, bias in _beginnings(encoder, starts, options.forget_bias)
         for clip in ((True, False) if options.clip == "both" else (options.clip == "norm",))
     ]

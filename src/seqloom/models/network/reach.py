@@ -199,7 +199,8 @@ def compare_orders(
         s = one.setting
         key = (s.task, s.clip, s.seed, s.start, s.forget_bias)
         groups.setdefault(key, {})[s.encoder] = one.reach
-    holds, fails = [], []
+    holds: list[str] = []
+    fails: list[str] = []
     for (task, clip, seed, *_), reaches in groups.items():
         if lower not in reaches or not all(name in reaches for name in higher):
             continue

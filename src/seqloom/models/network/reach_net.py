@@ -22,7 +22,7 @@ from seqloom.models.network.flow_net import begin
 from seqloom.models.network.reach import SOLVED, WITHOUT_FORGETTING, Ended, Rung, Setting, Weights
 from seqloom.nn.cells import Activation
 from seqloom.nn.recurrent import RecurrentStack
-from seqloom.training.batches import Batch, Cursor
+from seqloom.training.batches import Batch, Batches, Cursor
 from seqloom.training.config import TrainConfig
 from seqloom.training.devices import Tensors
 from seqloom.training.trainable import Criterion
@@ -118,6 +118,27 @@ class LagNet(nn.Module):
         return answers
 
 
+class NewBatches:
+    """Batches that are made when they are asked for, so that none comes twice."""
+
+    def __init__(self, setting: Setting, lag: int) -> None:
+        self.setting, self.lag = setting, lag
+
+    def batch(self, cursor: Cursor) -> Batch:
+        """Return the batch of an update."""
+        rng = np.random.default_rng([self.setting.seed, self.lag, 1, cursor[1]])
+        inputs, targets = TASKS[self.setting.task].make(rng, ROWS, self.lag)
+        return Batch({"inputs": inputs, "targets": targets}, (0, cursor[1] + 1))
+
+    def length(self, cursor: Cursor) -> int:
+        """Return the number of updates."""
+        return self.setting.updates
+
+    def share(self, cursor: Cursor) -> float:
+        """Return the share of the updates that is done."""
+        return cursor[1] / self.setting.updates
+
+
 class LagTraining:
     """One rung as the training engine sees it; every batch is new."""
 
@@ -125,18 +146,7 @@ class LagTraining:
 
     def __init__(self, setting: Setting, lag: int) -> None:
         self.setting, self.lag, self.task = setting, lag, TASKS[setting.task]
-        self.batches = self
-
-    def batch(self, cursor: Cursor) -> Batch:
-        rng = np.random.default_rng([self.setting.seed, self.lag, 1, cursor[1]])
-        inputs, targets = self.task.make(rng, ROWS, self.lag)
-        return Batch({"inputs": inputs, "targets": targets}, (0, cursor[1] + 1))
-
-    def length(self, cursor: Cursor) -> int:
-        return self.setting.updates
-
-    def share(self, cursor: Cursor) -> float:
-        return cursor[1] / self.setting.updates
+        self.batches: Batches = NewBatches(setting, lag)
 
     def build(self) -> nn.Module:
         return LagNet(self.setting, self.task)
