@@ -144,7 +144,7 @@ def token_bars(rows: Sequence[tuple[str, float, str]], unit: str = "bits") -> An
     from seqloom.charts.heat import name_axis
 
     names = [name for name, _, _ in rows]
-    values = [
+    values: list[dict[str, Any]] = [
         {
             "place": i,
             "name": name,
@@ -153,8 +153,8 @@ def token_bars(rows: Sequence[tuple[str, float, str]], unit: str = "bits") -> An
         }
         for i, (name, cost, text) in enumerate(rows)
     ]
-    far = max((float(row["cost"]) for row in values), default=0.0) or 1.0
-    longest = max((len(str(row["shown"])) for row in values), default=0)
+    far = max((row["cost"] for row in values), default=0.0) or 1.0
+    longest = max((len(row["shown"]) for row in values), default=0)
     room = 1.05 + 0.024 * longest  # for what is written beside the longest bar
     base = alt.Chart(alt.InlineData(values=values)).encode(
         y=alt.Y("place:O", title=None, axis=name_axis(alt, names, grid=False)),
