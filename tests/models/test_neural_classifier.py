@@ -185,7 +185,7 @@ def test_shares_of_words_add_up_to_the_log_odds():
     assert abs(explanation.difference) < 5e-3  # of averaging over finitely many points
     log_odds = np.subtract(*np.log([model.predict_proba("good fun")[label] for label in "+-"]))
     assert explanation.log_odds == pytest.approx(log_odds, abs=1e-4)
-    with pytest.raises(ConfigError, match="no class 'x'"):
+    with pytest.raises(ConfigError, match="unknown class 'x'"):
         model.explain("good", label="x")
 
 
