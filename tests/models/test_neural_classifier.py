@@ -180,11 +180,12 @@ def test_shares_of_words_add_up_to_the_log_odds():
     assert (explanation.label, explanation.against) == ("+", "-")
     assert explanation.shares[0].feature in ("good", "fun")
     assert explanation.log_odds == pytest.approx(
-        explanation.prior + explanation.shares[0].nats + explanation.others
+        explanation.prior + explanation.shares[0].nats + explanation.others + explanation.difference
     )
+    assert abs(explanation.difference) < 5e-3  # of averaging over finitely many points
     log_odds = np.subtract(*np.log([model.predict_proba("good fun")[label] for label in "+-"]))
     assert explanation.log_odds == pytest.approx(log_odds, abs=1e-4)
-    with pytest.raises(ConfigError, match="no class 'x'"):
+    with pytest.raises(ConfigError, match="unknown class 'x'"):
         model.explain("good", label="x")
 
 

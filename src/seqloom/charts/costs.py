@@ -144,7 +144,7 @@ def token_bars(rows: Sequence[tuple[str, float, str]], unit: str = "bits") -> An
     from seqloom.charts.heat import name_axis
 
     names = [name for name, _, _ in rows]
-    values = [
+    values: list[dict[str, Any]] = [
         {
             "place": i,
             "name": name,
@@ -154,12 +154,14 @@ def token_bars(rows: Sequence[tuple[str, float, str]], unit: str = "bits") -> An
         for i, (name, cost, text) in enumerate(rows)
     ]
     far = max((row["cost"] for row in values), default=0.0) or 1.0
+    longest = max((len(row["shown"]) for row in values), default=0)
+    room = 1.05 + 0.024 * longest  # for what is written beside the longest bar
     base = alt.Chart(alt.InlineData(values=values)).encode(
         y=alt.Y("place:O", title=None, axis=name_axis(alt, names, grid=False)),
         x=alt.X(
             "cost:Q",
             title=unit,
-            scale=alt.Scale(domain=[0, 2.2 * far], nice=False),  # room for what is written
+            scale=alt.Scale(domain=[0, room * far], nice=False),
             axis=alt.Axis(tickCount=7),
         ),
         tooltip=[alt.Tooltip("name:N"), alt.Tooltip("cost:Q", title=unit, format=".2f")],

@@ -236,7 +236,8 @@ def explain_token(
 
     with torch.no_grad():
         scores = log_probs(x, 1)[0].double().cpu().numpy()
-    names = [tokenizer.token(i) for i in range(tokenizer.vocab_size)]
+    spelled = map(tokenizer.token, range(tokenizer.vocab_size))
+    names = [name if name.isprintable() and name.strip() else repr(name) for name in spelled]
     one, other = _answers(scores, names, label, against, ids[at], "token")
     read = [model.tokenizers["source"].token(int(i)) for i in encoded.steps["ids"].tolist()]
     if method == "attention":

@@ -39,7 +39,7 @@ def difference(
         labels = [f"{one.label()}, {one.tokenizer.label()}" for one in (model, other)]
     names = two_names(labels)
     parts = side_by_side(pieces(model, text), pieces(other, text))
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "number": i + 1,
             "text": part,

@@ -24,7 +24,7 @@ from seqloom.views.hidden import visible
 from seqloom.views.token_costs import window_of
 
 WIDEST, CELL, ROOM = 120, 46, 5  # pixels of a column of the picture, and digits in a cell
-COLUMNS = 30  # tokens of the picture
+COLUMNS = 20  # tokens of the picture
 LINE = 160  # characters of a line of the corpus
 
 

@@ -89,7 +89,7 @@ def token_rows(
             tokens = ids[positions]
             own = log_probs[np.arange(len(tokens)), tokens]
             ranks = (log_probs > own[:, None]).sum(1) + 1
-            best = top_indices(log_probs, min(top, log_probs.shape[1])) if top else []
+            best = top_indices(log_probs, min(max(top, 1), log_probs.shape[1]))[:, :top]
             for i, position in enumerate(positions.tolist()):
                 rows[position] = {
                     "number": position + 1,
@@ -98,9 +98,7 @@ def token_rows(
                     "rank": int(ranks[i]),
                     "alternatives": [
                         [spelled(j), float(np.exp(log_probs[i, j]))] for j in best[i].tolist()
-                    ]
-                    if top
-                    else [],
+                    ],
                 }
             bar.advance(len(positions))
     return rows

@@ -436,9 +436,7 @@ class NeuralClassifier(SequenceModel, Classifier):
         """
         self.check_fitted()
         if self.sizes.columns or len(self.classes) == 1:
-            raise ConfigError(
-                "only texts of several classes are explained, neither numbers nor one class"
-            )
+            raise ConfigError("only texts of several classes are explained, no numbers")
         self.check_examples([text])
         return explanation.explain(self, text, n, label, against, method)
 

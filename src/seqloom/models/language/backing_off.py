@@ -28,6 +28,9 @@ NEAR_WHOLE = 0.02  # how far what should be a count may be from a whole number
 MOST_TRIED = 300  # counts of the rarest continuation that are tried
 
 
+Told = tuple[int | None, int | None, float | None]  # count, total, discount, where they can be told
+
+
 @dataclass(frozen=True)
 class OrderShare:
     """What one order adds to the probability of a token."""
@@ -64,7 +67,9 @@ def order_shares(model: NGram, ids: np.ndarray, at: int) -> list[OrderShare]:
             own = probs[i] - (weight * probs[i + 1] if context else 0.0)
         elif not found and _gives_all(trie, node, word):
             own, found = probs[i], True
-        counts = _counts(model, node, context, word, own) if children else (None, None, None)
+        counts: Told = None, None, None
+        if node is not None and children:
+            counts = _counts(model, node, context, word, own)
         weight = weight if context else 0.0
         shares.append(
             OrderShare(
@@ -126,9 +131,7 @@ def _probability(trie: Trie, nodes: list[int | None], word: int) -> float:
 # ---- counts
 
 
-def _counts(
-    model: NGram, node: int, context: tuple[int, ...], word: int, own: float
-) -> tuple[int | None, int | None, float | None]:
+def _counts(model: NGram, node: int, context: tuple[int, ...], word: int, own: float) -> Told:
     """Return count, total and discount of a word in a context, None where the model does not tell them."""
     c, trie = model.config, model.trie
     nothing = None, None, None
@@ -161,9 +164,7 @@ def _counts(
     return count, total, float(discounts[min(count, 3) - 1])
 
 
-def _whole_totals(
-    model: NGram, node: int, word: int
-) -> tuple[int | None, int | None, float | None]:
+def _whole_totals(model: NGram, node: int, word: int) -> Told:
     """Return the count where a context alone decides: (a + k) / (T + k V)."""
     trie, c = model.trie, model.config
     if c.smoothing == "maximum-likelihood":

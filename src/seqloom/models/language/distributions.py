@@ -27,8 +27,9 @@ def distributions(
     """
     ids, lengths = np.asarray(ids, np.int64), np.asarray(lengths)
     at_once = max(MOST_VALUES // model.tokenizer.vocab_size, 1)
-    if hasattr(model, "layers") and not model.reads_by_steps():
-        yield from _by_network(model, ids, lengths, at_once)
+    network: Any = model
+    if hasattr(model, "layers") and not network.reads_by_steps():
+        yield from _by_network(network, ids, lengths, at_once)
         return
     batch = max(min(at_once, 64), 1)
     if model.context is None or model.context > SHORT_CONTEXT:
