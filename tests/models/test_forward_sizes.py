@@ -1,5 +1,5 @@
-"""Sizes along a forward pass: the totals are the model's, the shapes those of a trace, and the multiplications
-those that torch does, product by product, in every network with every option.
+"""Sizes along a forward pass: the totals are the model's, and the multiplications those that torch
+does, product by product, in every network with every option.
 """
 
 import math
@@ -10,8 +10,8 @@ import pytest
 torch = pytest.importorskip("torch")
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from seqloom.nn import memory
 from seqloom.models.network.forward_sizes import parts_of
+from seqloom.nn import memory
 from seqloom.traces import Trace
 from seqloom.views.forward_pass import _read
 from tests.runtime.answers import draw, forecaster_inputs, tensors
@@ -73,7 +73,9 @@ def torch_products(model, example):
     with torch.inference_mode(False), torch.no_grad(), count:
         if model.task == "language model":
             ids, options = model.encode(example)[0], {"trace": trace}
-            if model.name == "nplm":  # which has no trace, and reads a whole window before each token
+            if (
+                model.name == "nplm"
+            ):  # which has no trace, and reads a whole window before each token
                 ids, options = np.concatenate([np.zeros(model.config.order - 2, np.int64), ids]), {}
             network.output.log_probs(network(torch.from_numpy(ids)[None], **options)[0][0])
         elif model.task == "translator":
@@ -99,7 +101,9 @@ def torch_products(model, example):
 
 @pytest.mark.parametrize("case", CASES)
 def test_totals_and_multiplications(case, monkeypatch):
-    monkeypatch.setattr(memory, "_compiled", lambda x: False)  # products that our kernels do are torch's
+    monkeypatch.setattr(
+        memory, "_compiled", lambda x: False
+    )  # products that our kernels do are torch's
     model = CASES[case]()
     example = example_of(model)
     read = _read(model, example)

@@ -1,5 +1,5 @@
-"""A number of each layer of a network, with its interval, one line for each series: what a probe reads from the
-layers, how alike the senses of a word are in them.
+"""A number of each layer of a network, with its interval, one line for each series: what a probe reads
+from the layers, how alike the senses of a word are in them.
 """
 
 from __future__ import annotations
@@ -56,7 +56,9 @@ def layers_chart(
         for point in points
     ]
     # A series and the one of dashes that belongs to it (which begins like it) have one colour.
-    own = {name: next(n for n in series if name == n or name.startswith(f"{n}, ")) for name in series}
+    own = {
+        name: next(n for n in series if name == n or name.startswith(f"{n}, ")) for name in series
+    }
     hues = theme.group_colours(list(own.values()))
     names = [short_layer(layer) for layer in layers]
     turned = max(map(len, names)) * LETTER > max(theme.WIDTH / len(layers), 1) - 6
@@ -91,7 +93,11 @@ def layers_chart(
     y = alt.Y(
         "value:Q", title=title, scale=alt.Scale(zero=False, nice=True), axis=alt.Axis(format=form)
     )
-    parts = [base.mark_rule(opacity=0.6, strokeWidth=2).encode(y=alt.Y("low:Q", title=title), y2="high:Q")]
+    parts = [
+        base.mark_rule(opacity=0.6, strokeWidth=2).encode(
+            y=alt.Y("low:Q", title=title), y2="high:Q"
+        )
+    ]
     for wanted, line, point in (
         (False, {}, {"filled": True}),
         (True, {"strokeDash": [6, 4]}, theme.HOLLOW),
@@ -104,9 +110,7 @@ def layers_chart(
             chosen.mark_point(size=50, opacity=1, **point).encode(y=y),
         ]
     if reference is not None:
-        level = alt.Chart(
-            alt.InlineData(values=[{"value": reference[0], "name": reference[1]}])
-        )
+        level = alt.Chart(alt.InlineData(values=[{"value": reference[0], "name": reference[1]}]))
         parts += [
             level.mark_rule(color="#8a8a8a", strokeDash=[2, 3]).encode(y="value:Q"),
             level.mark_text(align="right", dy=-7, color=theme.FAINT).encode(

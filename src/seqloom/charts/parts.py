@@ -54,13 +54,17 @@ def parts_chart(bars: Sequence[PartBar]) -> Any:
         )
         one = alt.layer(
             base.mark_bar(height=ROW - 7, color=theme.HUES[0]).encode(x=x),
-            base.mark_text(align="left", dx=4, fontSize=theme.FONT_SIZE - 2).encode(x=x, text="shown:N"),
+            base.mark_text(align="left", dx=4, fontSize=theme.FONT_SIZE - 2).encode(
+                x=x, text="shown:N"
+            ),
         )
         drawn.append(
             one.properties(
                 width=WIDTH,
                 height=ROW * len(names),
-                title=alt.TitleParams(panel, fontSize=theme.FONT_SIZE, fontWeight="normal", anchor="start"),
+                title=alt.TitleParams(
+                    panel, fontSize=theme.FONT_SIZE, fontWeight="normal", anchor="start"
+                ),
             )
         )
     return alt.hconcat(*drawn, spacing=14)

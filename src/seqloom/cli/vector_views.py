@@ -29,14 +29,17 @@ chart_option = click.option("--chart", metavar="FILE", help="Draw it: .png, .svg
 )
 @chart_option
 @common
-def neighbours_command(model: str, word: str, number: int, chart: str | None, as_json: bool) -> None:
+def neighbours_command(
+    model: str, word: str, number: int, chart: str | None, as_json: bool
+) -> None:
     """Show a word, its nearest words, and theirs. VECTORS: a saved model, or a file of vectors."""
     _check(chart)
     from seqloom.views.word_vectors import neighbours
 
     sheet = neighbours(open_vectors(model), word, number)
     lines = [
-        f"{near['word']:<20}{near['cosine']:>7.3f}   " + ", ".join(far["word"] for far in near["near"])
+        f"{near['word']:<20}{near['cosine']:>7.3f}   "
+        + ", ".join(far["word"] for far in near["near"])
         for near in sheet.data["near"]
     ]
     _show(sheet, lines, chart, as_json)

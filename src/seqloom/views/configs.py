@@ -63,7 +63,10 @@ class ProbeOptions(LayersOptions):
         0.3, "share of the sentences that probes are tested on", minimum=0.01, maximum=0.9
     )
     C: float = option(
-        0.1, "how freely a probe may fit, as of scikit-learn's LogisticRegression", minimum=1e-6, maximum=1e6
+        0.1,
+        "how freely a probe may fit, as of scikit-learn's LogisticRegression",
+        minimum=1e-6,
+        maximum=1e6,
     )
     column: str | None = option(
         None, "column of the tags (a number, upos, xpos, ...) or of the labels", metavar="NAME"
@@ -78,6 +81,7 @@ class SensesOptions(LayersOptions):
     sentences: int = option(
         400, "sentences that are read, drawn by chance from a longer file", minimum=4, maximum=5000
     )
+
 
 # ---- answers
 

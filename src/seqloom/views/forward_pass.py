@@ -112,5 +112,7 @@ def _lines(parts: Sequence[Part], totals: dict[str, int]) -> list[str]:
         lines.append(
             f"{part.name:<{width}}{shape:>16}" + "".join(f"{number:>17,}" for number in part[2:])
         )
-    lines.append(f"{'all':<{width}}{'':>16}" + "".join(f"{number:>17,}" for number in totals.values()))
+    lines.append(
+        f"{'all':<{width}}{'':>16}" + "".join(f"{number:>17,}" for number in totals.values())
+    )
     return lines

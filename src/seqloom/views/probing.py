@@ -1,4 +1,4 @@
-"""What of tags or labels can be read from each layer of a network by a linear probe, and how selective that is."""
+"""What of tags or labels a linear probe reads from each layer of a network, and how selective that is."""
 
 from __future__ import annotations
 
@@ -59,9 +59,7 @@ def probe(model: Any, file: Any, options: ProbeOptions) -> Sheet:
     control_seed = int(rng.integers(1 << 31))
     for network, probed in networks.items():
         items, layers = _vectors(probed, sentences, targets, numbers, tagged)
-        control = control_targets(
-            items.types, items.targets, np.random.default_rng(control_seed)
-        )
+        control = control_targets(items.types, items.targets, np.random.default_rng(control_seed))
         test = held[items.units]
         if not test.any() or test.all():
             raise DataError(
@@ -86,8 +84,8 @@ def probe(model: Any, file: Any, options: ProbeOptions) -> Sheet:
     best = max((row for row in rows if row["network"] == MODEL), key=lambda row: row["accuracy"])
     summary = [
         *remarks(model),
-        f"{len(names):,} {'tags' if tagged else 'labels'}; probes learn from {int((~test).sum()):,} {many} and "
-        f"are tested on {int(test.sum()):,} of other {'sentences' if tagged else 'texts'}.",
+        f"{len(names):,} {'tags' if tagged else 'labels'}; probes learn from {int((~test).sum()):,} {many} "
+        f"and are tested on {int(test.sum()):,} of other {'sentences' if tagged else 'texts'}.",
         f"Best layer: {best['layer']}, {best['accuracy']:.1%} ({best['low']:.1%} to {best['high']:.1%}), "
         f"selectivity {best['selectivity']:+.1%}.",
         f"Always the commonest: {majority:.1%}"
@@ -153,11 +151,13 @@ def _chosen(
         if any(isinstance(label, tuple) for label in data.labels):
             raise DataError(f"{data.name} has several labels a text; a probe needs one each")
         pairs = [
-            (text.split(), [label]) for text, label in zip(data.examples, data.labels) if text.split()
+            (text.split(), [label])
+            for text, label in zip(data.examples, data.labels)
+            if text.split()
         ]
     if len(pairs) < FEWEST:
         raise DataError(
-            f"{data.name} has {len(pairs)} sentences or texts that are not empty; a probe needs {FEWEST} and more"
+            f"{data.name} has {len(pairs)} sentences or texts with words; a probe needs {FEWEST}"
         )
     found: list[tuple[Any, Any]] = []
     n = 0
@@ -202,7 +202,9 @@ def _vectors(
                     classes += [numbers[names[i]] for i in chosen.tolist()]
                     units += [unit] * len(chosen)
                 else:
-                    found = {name: array.mean(axis=0, keepdims=True) for name, array in found.items()}
+                    found = {
+                        name: array.mean(axis=0, keepdims=True) for name, array in found.items()
+                    }
                     types.append(words[0])
                     classes.append(numbers[names[0]])
                     units.append(unit)
@@ -210,7 +212,9 @@ def _vectors(
                     layers[name].append(array)
             bar.advance()
     if missing:
-        progress.say(f"{missing:,} words lie beyond what the network reads at a time and are left out")
+        progress.say(
+            f"{missing:,} words lie beyond what the network reads at a time and are left out"
+        )
     if not classes:
         raise DataError("no word has a vector; is the tokenizer of the model for this text?")
     items = Items(types, np.array(classes, np.int64), np.array(units, np.int64))
@@ -229,7 +233,11 @@ def _accuracies(right: np.ndarray, control: np.ndarray, units: np.ndarray) -> di
     for name, sums in (("accuracy", a), ("control", b), ("selectivity", a - b)):
         low, high = interval(sums, weights)
         before = "" if name == "accuracy" else f"{name}_"
-        values |= {name: float(sums.sum() / weights.sum()), f"{before}low": low, f"{before}high": high}
+        values |= {
+            name: float(sums.sum() / weights.sum()),
+            f"{before}low": low,
+            f"{before}high": high,
+        }
     return values
 
 
@@ -259,7 +267,9 @@ def _series(rows: Sequence[dict[str, Any]], of: str) -> dict[str, list[LayerPoin
 
 
 def _lines(rows: Sequence[dict[str, Any]]) -> list[str]:
-    lines = [f"{'network':<16}{'layer':<14}{'accuracy':>10}{'95 % interval':>18}{'control':>10}{'selectivity':>13}"]
+    lines = [
+        f"{'network':<16}{'layer':<14}{'accuracy':>10}{'95 % interval':>18}{'control':>10}{'selectivity':>13}"
+    ]
     for row in rows:
         between = f"{row['low']:.1%} to {row['high']:.1%}"
         lines.append(

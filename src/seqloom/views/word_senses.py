@@ -78,7 +78,8 @@ def senses(model: Any, file: Any, options: SensesOptions) -> Sheet:
             *remarks(model),
             f"{len(kinds):,} sentences: {shares}.",
             f"Furthest apart: {best['layer']}, cosine {best['within']:.3f} within a sense and "
-            f"{best['across']:.3f} across, a gap of {best['gap']:.3f} ({best['low']:.3f} to {best['high']:.3f}).",
+            f"{best['across']:.3f} across, a gap of {best['gap']:.3f} "
+            f"({best['low']:.3f} to {best['high']:.3f}).",
             f"By chance the nearest use has the same sense in {chance:.1%}.",
         ],
         lines=_lines(rows),
@@ -91,10 +92,15 @@ def senses(model: Any, file: Any, options: SensesOptions) -> Sheet:
 def read_uses(file: Any, word: str | None = None) -> list[Use]:
     """Return the uses of a word: of pairs of sentence and sense, or of a file with a pair in each line."""
     if not isinstance(file, (str, Path)):
-        return [_use(str(text), str(sense), word, f"pair {i}") for i, (text, sense) in enumerate(file, 1)]
+        return [
+            _use(str(text), str(sense), word, f"pair {i}")
+            for i, (text, sense) in enumerate(file, 1)
+        ]
     path = Path(file)
     if not path.is_file():
-        raise DataError(f"there is no file {path}; give one with a sentence, a tab and a sense in each line")
+        raise DataError(
+            f"there is no file {path}; give one with a sentence, a tab and a sense in each line"
+        )
     uses = []
     for document in find_documents(path, "utf-8"):
         for first, lines in numbered_lines(document):
@@ -104,7 +110,9 @@ def read_uses(file: Any, word: str | None = None) -> list[Use]:
                 text, tab, sense = line.rstrip("\r\n").rpartition("\t")
                 place = f"{path.name}, line {number}"
                 if not (tab and text.strip() and sense.strip()):
-                    raise DataError(f"{place}: expected a sentence, a tab and a sense; got {quoted(line)}")
+                    raise DataError(
+                        f"{place}: expected a sentence, a tab and a sense; got {quoted(line)}"
+                    )
                 uses.append(_use(text, sense.strip(), word, place))
     if not uses:
         raise DataError(f"{path} is empty; give sentences with the sense of a word in each")

@@ -1,7 +1,7 @@
 """Every part of a network for one text: the shape of what it computes, its weights, and its multiplications.
 
-A part is what has weights of its own, by their name (`blocks.0.mlp.up`), and besides the weights of attention,
-which have none. Multiplications are those of products of matrices and vectors; what is multiplied element by
+A part is what has weights of its own, by their name (`blocks.0.mlp.up`), and besides the weights of
+attention, which have none. Multiplications are those of products of matrices and vectors; what is multiplied element by
 element (gates, norms, scales) is not counted, and a row that is looked up is no product. In attention that
 sees only what was before, and no further back than its window, only these pairs count.
 """
@@ -50,8 +50,8 @@ def trace_window(model: Any) -> Traced:
 
 
 def parts_of(model: Any, example: Any, traced: Traced) -> list[Part]:
-    """Return the parts of a model's network in the order in which they are declared; `traced`: what the network
-    computed while it read the example, layers and attention.
+    """Return the parts of a model's network in the order in which they are declared; `traced`: what the
+    network computed while it read the example, layers and attention.
     """
     declared, arrays = model.declared(), dict(traced.arrays)
     counts = _counts(model, example, traced)
@@ -78,7 +78,9 @@ def parts_of(model: Any, example: Any, traced: Traced) -> list[Part]:
         elif not output:
             output = (_rows(model, names[0], counts), max(s[-1] for s in shapes.values()))
         held = sum(
-            size for name, size in saved.items() if any(name == n or name.startswith(f"{n}.") for n in names)
+            size
+            for name, size in saved.items()
+            if any(name == n or name.startswith(f"{n}.") for n in names)
         )
         parameters = sum(math.prod(shape) for shape in shapes.values())
         parts += _attention(model, group, declared, arrays, counts)
@@ -123,7 +125,9 @@ def _rows(model: Any, name: str, counts: Counts) -> int:
     if name.startswith("sentences.encoder"):
         return counts.rows
     if name.startswith("output.") and model.task in ("classifier", "tagger", "answerer"):
-        by_sentence = model.task == "classifier" and getattr(model.config, "long", "") == "sentences"
+        by_sentence = (
+            model.task == "classifier" and getattr(model.config, "long", "") == "sentences"
+        )
         if ".pooling." in name:
             return counts.rows if by_sentence else counts.steps
         if model.task == "classifier":
@@ -160,9 +164,7 @@ def _product(name: str, shape: tuple[int, ...], rows: int, counts: Counts) -> in
     return size * rows
 
 
-def _attention(
-    model: Any, group: str, declared: Any, arrays: Any, counts: Counts
-) -> list[Part]:
+def _attention(model: Any, group: str, declared: Any, arrays: Any, counts: Counts) -> list[Part]:
     """Return the weights of the attention that ends with this group, as a part of their own."""
     parts = []
     if group.endswith((".attention.out", ".cross.out")):
@@ -179,7 +181,9 @@ def _attention(
         for name in layers:
             heads, queries, keys = arrays[name].shape
             pairs = queries * keys
-            if own.endswith(".attention") and (own.startswith("decoder") or model.task == "language model"):
+            if own.endswith(".attention") and (
+                own.startswith("decoder") or model.task == "language model"
+            ):
                 window = getattr(model.config, "window", None) or keys
                 pairs = sum(min(t, window) for t in range(1, queries + 1))
             products = (3 if relative else 2) * pairs * width
@@ -188,7 +192,9 @@ def _attention(
             )
     elif group == "readout" and "cross.weights" in arrays:  # of a recurrent decoder
         _, queries, keys = arrays["cross.weights"].shape
-        d_hidden = arrays[next(n for n in reversed(arrays) if n.startswith("decoder") and n.endswith(".h"))].shape[1]
+        d_hidden = arrays[
+            next(n for n in reversed(arrays) if n.startswith("decoder") and n.endswith(".h"))
+        ].shape[1]
         d_memory = declared["readout.weight"].shape[1] - d_hidden
         pairs = queries * keys
         products = pairs * (d_hidden + d_memory)

@@ -21,12 +21,10 @@ EMBEDDING = "embedding"  # the layer before the first: vectors of tokens, withou
 MARKS = 3  # marks before a text that are looked for
 
 
-def word_layers(
-    model: Any, words: Sequence[str]
-) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+def word_layers(model: Any, words: Sequence[str]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """Return which of the words have a vector, by number, and by layer the vectors (W, D) of these.
 
-    Words beyond what a network reads at a time have none, and neither have words that its tokenizer leaves out.
+    Words beyond what a network reads at a time have none, and neither have those that its tokenizer leaves out.
     """
     chosen, steps, layers = _steps(model, list(words))
     return chosen, {name: array[steps] for name, array in layers.items()}
@@ -66,7 +64,7 @@ def _steps(model: Any, words: list[str]) -> tuple[np.ndarray, np.ndarray, dict[s
 
 
 def _outputs(arrays: Any) -> dict[str, np.ndarray]:
-    """Return the output of each layer by the layer's name, without parts that have no step for each token."""
+    """Return the output of each layer by the layer's name, without those that have no step a token."""
     return {
         name.removesuffix(".out"): array
         for name, array in arrays.items()
@@ -100,7 +98,7 @@ def _embedded(model: Any, text: str, ids: np.ndarray, first: int) -> np.ndarray:
 
 
 def untrained(model: Any, seed: int = 0) -> Any:
-    """Return a model of the same shape and vocabulary whose network has random weights, as before training."""
+    """Return a model of the same shape and vocabulary with random weights, as before training."""
     require_torch(model.name)
     import torch
 
@@ -110,7 +108,10 @@ def untrained(model: Any, seed: int = 0) -> Any:
         torch.manual_seed(seed)
         module = other.build_fitted()
     with torch.no_grad():
-        for name, buffer in module.named_buffers():  # what is no weight stays: ranks, scales of numbers
+        for (
+            name,
+            buffer,
+        ) in module.named_buffers():  # what is no weight stays: ranks, scales of numbers
             if name in model.weights:
                 buffer.copy_(torch.from_numpy(np.array(model.weights[name])))
     other.net.keep(module.eval())
