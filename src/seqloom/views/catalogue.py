@@ -111,7 +111,7 @@ VIEWS = {
         inputs=("model", "file"),
         options=configs.SensesOptions,
         file="FILE has a sentence, a tab and a sense in each line; the word stands between asterisks "
-        "(by the *bank* of a river), or is given by --word.",
+        "(by the *bank* of a river), or is given by word=...",
         examples=(
             "seqloom inspect senses model bank.tsv",
             "seqloom inspect senses model bank.tsv --word bank --chart senses.png",

@@ -74,7 +74,7 @@ def probe(model: Any, file: Any, options: ProbeOptions) -> Sheet:
                 ]
                 rows.append(
                     {"network": network, "layer": layer, "dimensions": vectors.shape[1]}
-                    | _accuracies(*right, items.units[test])
+                    | _accuracies(right[0], right[1], items.units[test])
                 )
                 bar.advance()
     by_type = _by_type(items, test)
@@ -164,7 +164,7 @@ def _chosen(
     for at in rng.permutation(len(pairs)).tolist():
         if n >= words and len(found) >= FEWEST:
             progress.say(
-                f"the probe reads {len(found):,} of {len(pairs):,} sentences or texts; --words N reads more"
+                f"the probe reads {len(found):,} of {len(pairs):,} sentences or texts; words=... reads more"
             )
             break
         found.append(pairs[at])
@@ -229,7 +229,7 @@ def _accuracies(right: np.ndarray, control: np.ndarray, units: np.ndarray) -> di
     _, of = np.unique(units, return_inverse=True)
     weights = np.bincount(of).astype(np.float64)
     a, b = np.bincount(of, right), np.bincount(of, control)
-    values = {}
+    values: dict[str, float] = {}
     for name, sums in (("accuracy", a), ("control", b), ("selectivity", a - b)):
         low, high = interval(sums, weights)
         before = "" if name == "accuracy" else f"{name}_"

@@ -50,7 +50,7 @@ def senses(model: Any, file: Any, options: SensesOptions) -> Sheet:
     if len(uses) > options.sentences:
         rng = np.random.default_rng(options.seed)
         progress.say(
-            f"{options.sentences:,} of {len(uses):,} sentences are read; --sentences N reads more"
+            f"{options.sentences:,} of {len(uses):,} sentences are read; sentences=... reads more"
         )
         uses = [uses[i] for i in sorted(rng.permutation(len(uses))[: options.sentences].tolist())]
     networks = {MODEL: model}
@@ -127,7 +127,7 @@ def _use(text: str, sense: str, word: str | None, place: str) -> Use:
         raise DataError(
             f"{place}: "
             + (
-                "no word stands between asterisks (*bank*); mark one, or give --word"
+                "no word stands between asterisks (*bank*); mark one, or give word=..."
                 if word is None
                 else f"the word {word!r} is not in the sentence"
             )

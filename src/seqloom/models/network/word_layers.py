@@ -24,7 +24,7 @@ MARKS = 3  # marks before a text that are looked for
 def word_layers(model: Any, words: Sequence[str]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """Return which of the words have a vector, by number, and by layer the vectors (W, D) of these.
 
-    Words beyond what a network reads at a time have none, and neither have those that its tokenizer leaves out.
+    Words beyond what a network reads at a time have none, nor have those that its tokenizer leaves out.
     """
     chosen, steps, layers = _steps(model, list(words))
     return chosen, {name: array[steps] for name, array in layers.items()}
