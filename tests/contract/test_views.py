@@ -13,8 +13,9 @@ import pytest
 
 import seqloom
 from seqloom.cli.options import finite
-from seqloom.errors import ConfigError
+from seqloom.errors import ConfigError, SeqloomError
 from seqloom.views.catalogue import VIEWS, View, run, views_of
+from tests.fuzz.specimens import WAVE
 from tests.saved import NEWEST
 
 MODELS = sorted(path.name for path in NEWEST.iterdir() if path.is_dir())
@@ -25,7 +26,24 @@ EXAMPLES = {
     "answerer": ("who saw it ?", "Mary saw New York ."),
     "translator": "abc",
 }
-OF_TEXT = [name for name, view in VIEWS.items() if view.inputs == ("model", "text")]
+TAGGED = [
+    (["the", "cat", "sat"], ["D", "N", "V"]),
+    (["the", "log", "sat", "on"], ["D", "N", "V", "P"]),
+    (["cat", "on", "the", "log"], ["N", "P", "D", "N"]),
+    (["abc", "cab", "ba"], ["N", "N", "V"]),
+    (["the", "cat"], ["D", "N"]),
+    (["ba", "the", "log"], ["V", "D", "N"]),
+]
+USES = [
+    ("the *cat* sat", "animal"),
+    ("a *cat* sat on the log", "animal"),
+    ("the log *cat* is long", "file"),
+    ("ab *cat* on", "file"),
+]
+FILES = {"probe": TAGGED, "senses": USES}  # what views that read a file of their own look at
+DATA: dict[str, object] = {}  # held-out data of a task, for views that look at such
+EMPTY = {"tagger": [], "answerer": ("", ""), "translator": "", "classifier": ""}
+LONG = 100_000  # tokens
 
 
 @pytest.fixture(scope="module")
@@ -44,16 +62,82 @@ def example_of(model):
     return EXAMPLES.get(model.task, TEXT)
 
 
+def inputs_of(name, model):
+    """What a view looks at besides options, of a model of any task; None where a test has no such thing."""
+    made = []
+    for kind in VIEWS[name].inputs:
+        if kind in ("model", "other"):
+            made.append(model)
+        elif kind == "text":
+            made.append(WAVE if model.task == "forecaster" else example_of(model))
+        elif kind == "file" and name in FILES:
+            made.append(FILES[name])
+        elif kind == "data" and model.task in DATA:
+            made.append(DATA[model.task])
+        else:
+            return None
+    return made
+
+
+OF_MODELS = [name for name, view in VIEWS.items() if view.of_models]
+
+
 @pytest.mark.parametrize("kind", MODELS)
-@pytest.mark.parametrize("name", OF_TEXT)
-def test_of_a_text(name, kind, model_of):
+@pytest.mark.parametrize("name", OF_MODELS)
+def test_of_a_model(name, kind, model_of):
     model = model_of(kind)
     if name not in views_of(model):
+        inputs = [model, *["x"] * (len(VIEWS[name].inputs) - 1)]
         with pytest.raises(ConfigError, match=f"there is no view '{name}'"):
-            run(name, model, example_of(model))
+            run(name, *inputs)
         return
-    sheet = run(name, model, example_of(model))
+    inputs = inputs_of(name, model)
+    assert inputs is not None, f"say in inputs_of what {name} looks at, of {model.task}"
+    sheet = run(name, *inputs)
     check_sheet(sheet)
+    if getattr(model, "bits", None):  # rounded weights are said
+        assert any("rounded" in line for line in sheet.summary), name
+
+
+@pytest.mark.parametrize("name", [name for name, view in VIEWS.items() if "text" in view.inputs])
+@pytest.mark.parametrize("case", ["empty", "unknown", "long"])
+@pytest.mark.parametrize(
+    "kind", ["lstm", "gpt", "classifier", "tagger", "bert", "seq2seq", "ngram"]
+)
+def test_odd_texts(name, case, kind, model_of):
+    """An empty text, unknown words, and 100,000 tokens: a sheet of a part of it, or an error in one line."""
+    model = model_of(kind)
+    if name not in views_of(model) or VIEWS[name].inputs != ("model", "text"):
+        pytest.skip("not a view of it")
+    long = ["cat"] * LONG if model.task == "tagger" else "cat " * LONG
+    if case == "long" and kind != "lstm":
+        long = long[: len(long) // 100]
+    text = {"empty": EMPTY.get(model.task, ""), "unknown": "漢 \U0001f600 qqq", "long": long}[case]
+    try:
+        sheet = run(name, model, text)
+    except SeqloomError as error:
+        assert "\n" not in str(error)
+        return
+    check_sheet(sheet)
+
+
+NUMBERED = [
+    (name, option.name)
+    for name, view in VIEWS.items()
+    for option in fields(view.options)
+    if option.name in ("layer", "head", "unit") and "text" in view.inputs
+]
+
+
+@pytest.mark.parametrize(("name", "option"), NUMBERED)
+@pytest.mark.parametrize("kind", ["lstm", "gpt"])
+def test_out_of_range(name, option, kind, model_of):
+    model = model_of(kind)
+    if name not in views_of(model) or VIEWS[name].inputs != ("model", "text"):
+        pytest.skip("not a view of it")
+    with pytest.raises(SeqloomError, match=r"\d") as error:
+        run(name, model, TEXT, **{option: 999})
+    assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("kind", MODELS)

@@ -1,5 +1,5 @@
-"""Sizes along a forward pass: the totals are the model's, the shapes those of a trace, and the multiplications
-those that torch does, product by product, in every network with every option.
+"""Sizes along a forward pass: the totals are the model's, and the multiplications those that torch
+does, product by product, in every network with every option.
 """
 
 import math

@@ -1,5 +1,5 @@
-"""A number of each layer of a network, with its interval, one line for each series: what a probe reads from the
-layers, how alike the senses of a word are in them.
+"""A number of each layer of a network, with its interval, one line for each series: what a probe reads
+from the layers, how alike the senses of a word are in them.
 """
 
 from __future__ import annotations
@@ -98,16 +98,15 @@ def layers_chart(
             y=alt.Y("low:Q", title=title), y2="high:Q"
         )
     ]
-    for wanted, line, point in (
-        (False, {}, {"filled": True}),
-        (True, {"strokeDash": [6, 4]}, theme.HOLLOW),
-    ):
+    for wanted in (False, True):
         if not any(value["dashed"] == wanted for value in values):
             continue
         chosen = base.transform_filter(f"datum.dashed == {str(wanted).lower()}")
+        dashes = [6, 4] if wanted else alt.Undefined
+        look: dict[str, Any] = theme.HOLLOW if wanted else {"filled": True}
         parts += [
-            chosen.mark_line(strokeWidth=2, **line).encode(y=y),
-            chosen.mark_point(size=50, opacity=1, **point).encode(y=y),
+            chosen.mark_line(strokeWidth=2, strokeDash=dashes).encode(y=y),
+            chosen.mark_point(size=50, opacity=1, **look).encode(y=y),
         ]
     if reference is not None:
         level = alt.Chart(alt.InlineData(values=[{"value": reference[0], "name": reference[1]}]))

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import wraps
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 # What a view looks at, in order; the command line has an argument for each:
 # model: a fitted model or the directory of one; other: a second one; text: what the model reads, one text,
-# or several where it reads pairs; data: held-out data of the model's task; file: a file of another kind, which
-# the view reads; runs: directories of runs.
+# or several where it reads pairs; data: held-out data of the model's task; file: a file of another kind,
+# which the view reads; runs: directories of runs.
 Inputs = tuple[str, ...]
 OF_TEXT: Inputs = ("model", "text")
 
@@ -246,7 +246,7 @@ VIEWS = {
         inputs=("model", "file"),
         options=configs.SensesOptions,
         file="FILE has a sentence, a tab and a sense in each line; the word stands between asterisks "
-        "(by the *bank* of a river), or is given by --word.",
+        "(by the *bank* of a river), or is given by word=...",
         examples=(
             "seqloom inspect senses model bank.tsv",
             "seqloom inspect senses model bank.tsv --word bank --chart senses.png",
@@ -317,6 +317,16 @@ def run(name: str, *inputs: Any, **options: Any) -> Sheet:
     return function(*inputs, **options)
 
 
+def _with_remarks(sheet: Sheet, entry: View, inputs: tuple[Any, ...]) -> Sheet:
+    """Return the sheet with what must be said of its models, where the view does not say it."""
+    from seqloom.views.reading import remarks
+
+    models = [value for kind, value in zip(entry.inputs, inputs) if kind in ("model", "other")]
+    said = [line for model in models if model is not None for line in remarks(model)]
+    missing = [line for line in dict.fromkeys(said) if line not in sheet.summary]
+    return replace(sheet, summary=[*missing, *sheet.summary]) if missing else sheet
+
+
 def view(function: Callable[..., Sheet]) -> Callable[..., Sheet]:
     """Make a function of inputs and options a view: it takes its options as keywords, checks them as the
     command line does, and refuses models that do not have the view.
@@ -337,7 +347,7 @@ def view(function: Callable[..., Sheet]) -> Callable[..., Sheet]:
         for kind, value in zip(entry.inputs, inputs):
             if kind in ("model", "other") and not (value is None and entry.optional):
                 check(name, value)
-        return function(*inputs, settings)
+        return _with_remarks(function(*inputs, settings), entry, inputs)
 
     kinds, keyword = field_types(entry.options), inspect.Parameter.KEYWORD_ONLY
     viewed.__signature__ = inspect.Signature(  # type: ignore[attr-defined]

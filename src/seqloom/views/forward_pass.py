@@ -67,7 +67,14 @@ def _drawn(parts: Sequence[Part]) -> list[Part]:
         found = BLOCK.match(part.name)
         blocks.setdefault(found[0] if found else part.name, []).append(part)
     return [
-        Part(name, (), *(sum(part[i] for part in held) for i in range(2, 6)))
+        Part(
+            name,
+            (),
+            sum(part.parameters for part in held),
+            sum(part.multiplications for part in held),
+            sum(part.bytes for part in held),
+            sum(part.output_bytes for part in held),
+        )
         for name, held in blocks.items()
     ]
 

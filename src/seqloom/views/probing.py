@@ -1,4 +1,4 @@
-"""What of tags or labels can be read from each layer of a network by a linear probe, and how selective that is."""
+"""What of tags or labels a linear probe reads from each layer of a network, and how selective that is."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def probe(model: Any, file: Any, options: ProbeOptions) -> Sheet:
                 ]
                 rows.append(
                     {"network": network, "layer": layer, "dimensions": vectors.shape[1]}
-                    | _accuracies(*right, items.units[test])
+                    | _accuracies(right[0], right[1], items.units[test])
                 )
                 bar.advance()
     by_type = _by_type(items, test)
@@ -84,8 +84,8 @@ def probe(model: Any, file: Any, options: ProbeOptions) -> Sheet:
     best = max((row for row in rows if row["network"] == MODEL), key=lambda row: row["accuracy"])
     summary = [
         *remarks(model),
-        f"{len(names):,} {'tags' if tagged else 'labels'}; probes learn from {int((~test).sum()):,} {many} and "
-        f"are tested on {int(test.sum()):,} of other {'sentences' if tagged else 'texts'}.",
+        f"{len(names):,} {'tags' if tagged else 'labels'}; probes learn from {int((~test).sum()):,} {many} "
+        f"and are tested on {int(test.sum()):,} of other {'sentences' if tagged else 'texts'}.",
         f"Best layer: {best['layer']}, {best['accuracy']:.1%} ({best['low']:.1%} to {best['high']:.1%}), "
         f"selectivity {best['selectivity']:+.1%}.",
         f"Always the commonest: {majority:.1%}"
@@ -157,14 +157,14 @@ def _chosen(
         ]
     if len(pairs) < FEWEST:
         raise DataError(
-            f"{data.name} has {len(pairs)} sentences or texts that are not empty; a probe needs {FEWEST} and more"
+            f"{data.name} has {len(pairs)} sentences or texts with words; a probe needs {FEWEST}"
         )
     found: list[tuple[Any, Any]] = []
     n = 0
     for at in rng.permutation(len(pairs)).tolist():
         if n >= words and len(found) >= FEWEST:
             progress.say(
-                f"the probe reads {len(found):,} of {len(pairs):,} sentences or texts; --words N reads more"
+                f"the probe reads {len(found):,} of {len(pairs):,} sentences or texts; words=... reads more"
             )
             break
         found.append(pairs[at])
@@ -229,7 +229,7 @@ def _accuracies(right: np.ndarray, control: np.ndarray, units: np.ndarray) -> di
     _, of = np.unique(units, return_inverse=True)
     weights = np.bincount(of).astype(np.float64)
     a, b = np.bincount(of, right), np.bincount(of, control)
-    values = {}
+    values: dict[str, float] = {}
     for name, sums in (("accuracy", a), ("control", b), ("selectivity", a - b)):
         low, high = interval(sums, weights)
         before = "" if name == "accuracy" else f"{name}_"

@@ -50,7 +50,7 @@ def senses(model: Any, file: Any, options: SensesOptions) -> Sheet:
     if len(uses) > options.sentences:
         rng = np.random.default_rng(options.seed)
         progress.say(
-            f"{options.sentences:,} of {len(uses):,} sentences are read; --sentences N reads more"
+            f"{options.sentences:,} of {len(uses):,} sentences are read; sentences=... reads more"
         )
         uses = [uses[i] for i in sorted(rng.permutation(len(uses))[: options.sentences].tolist())]
     networks = {MODEL: model}
@@ -78,7 +78,8 @@ def senses(model: Any, file: Any, options: SensesOptions) -> Sheet:
             *remarks(model),
             f"{len(kinds):,} sentences: {shares}.",
             f"Furthest apart: {best['layer']}, cosine {best['within']:.3f} within a sense and "
-            f"{best['across']:.3f} across, a gap of {best['gap']:.3f} ({best['low']:.3f} to {best['high']:.3f}).",
+            f"{best['across']:.3f} across, a gap of {best['gap']:.3f} "
+            f"({best['low']:.3f} to {best['high']:.3f}).",
             f"By chance the nearest use has the same sense in {chance:.1%}.",
         ],
         lines=_lines(rows),
@@ -126,7 +127,7 @@ def _use(text: str, sense: str, word: str | None, place: str) -> Use:
         raise DataError(
             f"{place}: "
             + (
-                "no word stands between asterisks (*bank*); mark one, or give --word"
+                "no word stands between asterisks (*bank*); mark one, or give word=..."
                 if word is None
                 else f"the word {word!r} is not in the sentence"
             )

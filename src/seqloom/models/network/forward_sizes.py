@@ -1,9 +1,9 @@
 """Every part of a network for one text: the shape of what it computes, its weights, and its multiplications.
 
-A part is what has weights of its own, by their name (`blocks.0.mlp.up`), and besides the weights of attention,
-which have none. Multiplications are those of products of matrices and vectors; what is multiplied element by
-element (gates, norms, scales) is not counted, and a row that is looked up is no product. In attention that
-sees only what was before, and no further back than its window, only these pairs count.
+A part is what has weights of its own, by their name (`blocks.0.mlp.up`), and besides the weights of
+attention, which have none. Multiplications are those of products of matrices and vectors; what is multiplied
+element by element (gates, norms, scales) is not counted, and a row that is looked up is no product. In
+attention that sees only what was before, and no further back than its window, only these pairs count.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def trace_window(model: Any) -> Traced:
 
 
 def parts_of(model: Any, example: Any, traced: Traced) -> list[Part]:
-    """Return the parts of a model's network in the order in which they are declared; `traced`: what the network
-    computed while it read the example, layers and attention.
+    """Return the parts of a model's network in the order in which they are declared; `traced`: what the
+    network computed while it read the example, layers and attention.
     """
     declared, arrays = model.declared(), dict(traced.arrays)
     counts = _counts(model, example, traced)

@@ -24,7 +24,7 @@ MARKS = 3  # marks before a text that are looked for
 def word_layers(model: Any, words: Sequence[str]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """Return which of the words have a vector, by number, and by layer the vectors (W, D) of these.
 
-    Words beyond what a network reads at a time have none, and neither have words that its tokenizer leaves out.
+    Words beyond what a network reads at a time have none, nor have those that its tokenizer leaves out.
     """
     chosen, steps, layers = _steps(model, list(words))
     return chosen, {name: array[steps] for name, array in layers.items()}
@@ -64,7 +64,7 @@ def _steps(model: Any, words: list[str]) -> tuple[np.ndarray, np.ndarray, dict[s
 
 
 def _outputs(arrays: Any) -> dict[str, np.ndarray]:
-    """Return the output of each layer by the layer's name, without parts that have no step for each token."""
+    """Return the output of each layer by the layer's name, without those that have no step a token."""
     return {
         name.removesuffix(".out"): array
         for name, array in arrays.items()
@@ -98,7 +98,7 @@ def _embedded(model: Any, text: str, ids: np.ndarray, first: int) -> np.ndarray:
 
 
 def untrained(model: Any, seed: int = 0) -> Any:
-    """Return a model of the same shape and vocabulary whose network has random weights, as before training."""
+    """Return a model of the same shape and vocabulary with random weights, as before training."""
     require_torch(model.name)
     import torch
 
