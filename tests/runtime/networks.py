@@ -238,7 +238,7 @@ RECURRENT = [
     {"norm": "states", "layer_norm": True, "learned_start": True},
     {"norm": "inputs", "residual": True, "n_layers": 2},
     *_one_by_one(clamp=(0.3,), activation=("relu", "leaky-relu", "sigmoid")),
-    {"activation": "leaky-relu", "clamp": 0.5, "norm": "states", "layer_norm": True},
+    {"activation": "leaky-relu", "clamp": 0.5, "layer_norm": True},
 ]
 GATED: list[dict[str, Any]] = [
     {"gate_activation": "hard-sigmoid"},
@@ -255,7 +255,7 @@ OWN: dict[str, list[dict[str, Any]]] = {
             for more in ({"time_step": 0.3}, {"layer_norm": True, "n_layers": 2})
         ),
         {"form": "pascanu", "learned_start": True},
-        {"form": "continuous", "clamp": 0.5, "norm": "states"},
+        {"form": "continuous", "clamp": 0.5},
     ],
     "lstm": [
         *GATED,
