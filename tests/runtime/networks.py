@@ -238,7 +238,7 @@ RECURRENT = [
     {"norm": "states", "layer_norm": True, "learned_start": True},
     {"norm": "inputs", "residual": True, "n_layers": 2},
     *_one_by_one(clamp=(0.3,), activation=("relu", "leaky-relu", "sigmoid")),
-    {"activation": "leaky-relu", "clamp": 0.5, "layer_norm": True},
+    {"activation": "leaky-relu", "clamp": 0.5, "learned_start": True},
 ]
 GATED: list[dict[str, Any]] = [
     {"gate_activation": "hard-sigmoid"},
