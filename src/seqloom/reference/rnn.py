@@ -5,7 +5,7 @@
 
 Two other forms, and steps that are shorter:
 
-    recurrence="pascanu"      h_t = w_x x_t + w_h f(h_{t-1}) + b       f before the matrix (Pascanu, Mikolov and
+    recurrence="pascanu"      h_t = w_x x_t + w_h f(h_{t-1}) + b  f before the matrix (Pascanu, Mikolov and
                                                                  Bengio 2013, eq. 2)
     recurrence="continuous"   h_t = f(w_h h_{t-1} + b) + w_x x_t       an Euler step of
                                                                  dh/dt = -h + f(w_h h + b) + w_x x
