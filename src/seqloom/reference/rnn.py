@@ -5,11 +5,11 @@
 
 Two other forms, and steps that are shorter:
 
-    recurrence="pascanu"      h_t = w_x x_t + w_h f(h_{t-1}) + b  f before the matrix (Pascanu, Mikolov and
-                                                                 Bengio 2013, eq. 2)
-    recurrence="continuous"   h_t = f(w_h h_{t-1} + b) + w_x x_t       an Euler step of
-                                                                 dh/dt = -h + f(w_h h + b) + w_x x
-    time_step < 1       h_t = h_{t-1} + time_step (that - h_{t-1})
+    recurrence="pascanu"       h_t = w_x x_t + w_h f(h_{t-1}) + b     f before the matrix (Pascanu, Mikolov
+                                                                      and Bengio 2013, eq. 2)
+    recurrence="continuous"    h_t = f(w_h h_{t-1} + b) + w_x x_t     an Euler step of
+                                                                      dh/dt = -h + f(w_h h + b) + w_x x
+    time_step < 1              h_t = h_{t-1} + time_step (that - h_{t-1})
 
 The matrices are the same at every step, so the number of parameters does not depend on the length.
 Backward through time (Werbos 1990) goes from the last step to the first; grad_v is the gradient of
