@@ -217,7 +217,7 @@ _built_in("bag", "Bag", streams=True, layered=False)
 _built_in("window", "Windows", options=("window",), fixed=(("every_layer", False),))
 _built_in("cnn", "Windows", options=("window",), fixed=(("every_layer", True),))
 for _name, _class, _options, _training in (
-    ("rnn", "RNNCell", ("form", "time_step"), ()),
+    ("rnn", "RNNCell", ("recurrence", "time_step"), ()),
     ("lstm", "LSTMCell", ("gate_activation", "d_projection"), ("forget_bias",)),
     ("gru", "GRUCell", ("gate_activation", "reset", "update"), ()),
 ):

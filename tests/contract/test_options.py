@@ -281,7 +281,7 @@ BESIDE = {
     **{
         (name, option): {"encoder": "birnn"}
         for name in ("classifier", "tagger", "answerer", "forecaster", "seq2seq")
-        for option in ("form", "time_step")
+        for option in ("recurrence", "time_step")
     },
     **{
         (name, "n_heads"): {"encoder": "transformer", "d_hidden": 16}

@@ -267,7 +267,7 @@ SPECIMENS: dict[str, Maker] = {
     "lstm-plain": _network("lstm", d_hidden=6, tied=False),
     "gru": _network("gru", d_hidden=6, n_layers=2, d_embed=4),
     "rnn-varied": _network(
-        "rnn", d_hidden=6, n_layers=2, shrink=0.5, form="pascanu", clamp=2.0, norm="states"
+        "rnn", d_hidden=6, n_layers=2, shrink=0.5, recurrence="pascanu", clamp=2.0, norm="states"
     ),
     "lstm-varied": _network(
         "lstm", d_hidden=6, gate_activation="hard-sigmoid", activation="leaky-relu", norm="states"

@@ -125,8 +125,8 @@ NETWORKS = {
     },
     "rnn relu": language("rnn", d_hidden=8, activation="relu"),
     "rnn sigmoid": language("rnn", d_hidden=8, activation="sigmoid"),
-    "rnn pascanu": language("rnn", d_hidden=8, form="pascanu", clamp=0.5),
-    "rnn continuous": language("rnn", d_hidden=8, form="continuous", time_step=0.3),
+    "rnn pascanu": language("rnn", d_hidden=8, recurrence="pascanu", clamp=0.5),
+    "rnn continuous": language("rnn", d_hidden=8, recurrence="continuous", time_step=0.3),
     "lstm varied": language(
         "lstm", d_hidden=8, gate_activation="hard-sigmoid", activation="leaky-relu", clamp=0.5
     ),
@@ -157,7 +157,7 @@ NETWORKS = {
     ),
     "gpt post": language("gpt", **GPT, norm="post", activation="relu", tied=False),
     **{f"classifier {name}": classifier(encoder=name) for name in ENCODER_NAMES},
-    "classifier varied": classifier(encoder="birnn", form="pascanu", norm="states"),
+    "classifier varied": classifier(encoder="birnn", recurrence="pascanu", norm="states"),
     **{
         f"classifier {pooling} {name}": classifier(encoder=name, pooling=pooling)
         for pooling in ("last", "mean", "max", "attention")

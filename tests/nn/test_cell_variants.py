@@ -13,8 +13,8 @@ from tests.nn.test_recurrent import noisy
 
 VARIED = [
     {"cell": "rnn", "options": {"activation": "sigmoid"}},
-    {"cell": "rnn", "options": {"form": "pascanu"}},
-    {"cell": "rnn", "options": {"form": "continuous", "activation": "leaky-relu"}},
+    {"cell": "rnn", "options": {"recurrence": "pascanu"}},
+    {"cell": "rnn", "options": {"recurrence": "continuous", "activation": "leaky-relu"}},
     {"cell": "rnn", "options": {"time_step": 0.3}},
     {"cell": "lstm", "options": {"gate_activation": "hard-sigmoid"}},
     {"cell": "lstm", "options": {"activation": "leaky-relu"}},
@@ -159,10 +159,10 @@ def test_a_relu_network_that_begins_as_the_identity_keeps_its_state():
 
 
 def test_encoders_have_them():
-    encoder = make_encoder("birnn", 4, 6, 2, form="pascanu", shrink=0.5, norm="states")
-    assert encoder.stack.layers[1].form == "pascanu"
+    encoder = make_encoder("birnn", 4, 6, 2, recurrence="pascanu", shrink=0.5, norm="states")
+    assert encoder.stack.layers[1].recurrence == "pascanu"
     assert encoder.d_out == 6
-    assert make_encoder("cnn", 4, 6, 2, form="pascanu").d_out == 6  # it has no such option
+    assert make_encoder("cnn", 4, 6, 2, recurrence="pascanu").d_out == 6  # it has no such option
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_encoders_have_them():
         ({"norm": "everywhere"}, "norm must be one of none, inputs"),
         ({"options": {"activation": "gelu"}}, "activation must be one of tanh"),
         ({"options": {"gate_activation": "step"}}, "gate_activation must be one of sigmoid"),
-        ({"cell": "rnn", "options": {"form": "elmo"}}, "form must be one of elman"),
+        ({"cell": "rnn", "options": {"recurrence": "elmo"}}, "recurrence must be one of elman"),
         ({"options": {"recurrent_init": "zeros"}}, "recurrent_init must be one of orthogonal"),
     ],
     ids=str,

@@ -14,7 +14,7 @@ from tests.reference.cells import D, H, data
 CLASSES = {"rnn": RNN, "lstm": LSTM, "gru": GRU}
 LEAVES = {"rnn": ("h",), "lstm": ("h", "c"), "gru": ("h",)}
 FORMS = [
-    {"form": form, "activation": activation, **more}
+    {"recurrence": form, "activation": activation, **more}
     for form in ("pascanu", "continuous")
     for activation in ("tanh", "relu", "leaky-relu", "sigmoid")
     for more in ({}, {"time_step": 0.3})
@@ -29,7 +29,7 @@ GATED = [*SHARED, {"gate_activation": "hard-sigmoid"}]
 GATED += [{"gate_activation": "hard-sigmoid", "activation": "relu", "clamp": 0.5}]
 VARIANTS = [
     *(("rnn", options) for options in [*SHARED, *FORMS, {"time_step": 0.25}]),
-    ("rnn", {"form": "pascanu", "clamp": 0.3, "time_step": 0.5, "state_norm": True}),
+    ("rnn", {"recurrence": "pascanu", "clamp": 0.3, "time_step": 0.5, "state_norm": True}),
     *(("lstm", options) for options in GATED),
     *(("gru", options) for options in GATED),
     ("gru", {"reset": "before", "gate_activation": "hard-sigmoid", "activation": "leaky-relu"}),
@@ -81,13 +81,13 @@ def kept(p, leaf, values, clamp):
     return values
 
 
-def rnn_step(p, x, h, activation="tanh", form="elman", time_step=1.0, clamp=None):
+def rnn_step(p, x, h, activation="tanh", recurrence="elman", time_step=1.0, clamp=None):
     f, new = FUNCTIONS[activation], []
     for unit in range(H):
-        from_x, from_h, b = sums(p, unit, x, [f(v) for v in h] if form == "pascanu" else h)
-        if form == "elman":
+        from_x, from_h, b = sums(p, unit, x, [f(v) for v in h] if recurrence == "pascanu" else h)
+        if recurrence == "elman":
             new.append(f(from_x + from_h + b))
-        elif form == "pascanu":
+        elif recurrence == "pascanu":
             new.append(from_h + from_x + b)
         else:
             new.append(f(from_h + b) + from_x)
@@ -225,13 +225,13 @@ def test_pascanus_form_is_elmans_network_seen_before_its_function():
     """With h' = f(h) the two are one network: what differs is which of the two is called the state."""
     params = make("rnn", {}).params
     x = np.random.default_rng(0).normal(size=(2, 6, D))
-    inner = RNN(params, form="pascanu").forward(x).h
+    inner = RNN(params, recurrence="pascanu").forward(x).h
     np.testing.assert_allclose(np.tanh(inner), RNN(params).forward(x).h, rtol=1e-12)
 
 
 def test_one_step_of_pascanus_jacobian():
     """W diag(f'(h)), as the paper writes it."""
-    cell = make("rnn", {"form": "pascanu"})
+    cell = make("rnn", {"recurrence": "pascanu"})
     _, start = data(cell, batch=1)
     rows = []
     for unit in range(H):
@@ -247,7 +247,7 @@ def test_a_neuron_in_continuous_time_ends_at_its_fixed_point():
     params = {"w_x": np.zeros((1, 1)), "w_h": np.array([[0.5]]), "b": np.array([0.3])}
     ends = []
     for time_step in (1.0, 0.1):
-        cell = RNN(params, activation="sigmoid", form="continuous", time_step=time_step)
+        cell = RNN(params, activation="sigmoid", recurrence="continuous", time_step=time_step)
         h = cell.forward(np.zeros((1, 400, 1))).h[0, :, 0]
         assert math.isclose(h[-1], FUNCTIONS["sigmoid"](0.5 * h[-1] + 0.3), rel_tol=1e-12)
         ends.append(int(np.argmax(np.abs(h - h[-1]) < 1e-3)))
@@ -287,7 +287,7 @@ def test_outside_its_band_a_hard_gate_passes_nothing_back():
 @pytest.mark.parametrize(
     ("kind", "options", "words"),
     [
-        ("rnn", {"form": "pascano"}, "did you mean 'pascanu'"),
+        ("rnn", {"recurrence": "pascano"}, "did you mean 'pascanu'"),
         ("rnn", {"time_step": 0.0}, "above 0"),
         ("rnn", {"clamp": -1.0}, "above zero"),
         ("lstm", {"gate_activation": "hard"}, "not one of sigmoid, hard-sigmoid"),

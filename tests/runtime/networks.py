@@ -238,7 +238,7 @@ RECURRENT = [
     {"norm": "states", "layer_norm": True, "learned_start": True},
     {"norm": "inputs", "residual": True, "n_layers": 2},
     *_one_by_one(clamp=(0.3,), activation=("relu", "leaky-relu", "sigmoid")),
-    {"activation": "leaky-relu", "clamp": 0.5, "norm": "states", "layer_norm": True},
+    {"activation": "leaky-relu", "clamp": 0.5, "learned_start": True},
 ]
 GATED: list[dict[str, Any]] = [
     {"gate_activation": "hard-sigmoid"},
@@ -249,13 +249,13 @@ OWN: dict[str, list[dict[str, Any]]] = {
     "rnn": [
         {"activation": "relu", "layer_norm": True, "n_layers": 2},
         *(
-            {"form": form, "activation": activation, **more}
+            {"recurrence": form, "activation": activation, **more}
             for form in ("elman", "pascanu", "continuous")
             for activation in ("tanh", "sigmoid", "leaky-relu")
             for more in ({"time_step": 0.3}, {"layer_norm": True, "n_layers": 2})
         ),
-        {"form": "pascanu", "learned_start": True},
-        {"form": "continuous", "clamp": 0.5, "norm": "states"},
+        {"recurrence": "pascanu", "learned_start": True},
+        {"recurrence": "continuous", "clamp": 0.5},
     ],
     "lstm": [
         *GATED,
@@ -473,8 +473,8 @@ def _sequence_cases() -> Iterator[tuple[str, str, dict[str, Any]]]:
 
 
 ENCODER_VARIANTS: list[dict[str, Any]] = [
-    {"encoder": "rnn", "form": "pascanu"},
-    {"encoder": "birnn", "form": "continuous", "time_step": 0.5, "activation": "sigmoid"},
+    {"encoder": "rnn", "recurrence": "pascanu"},
+    {"encoder": "birnn", "recurrence": "continuous", "time_step": 0.5, "activation": "sigmoid"},
     {"encoder": "bilstm", "gate_activation": "hard-sigmoid", "norm": "states"},
     {"encoder": "lstm", "activation": "leaky-relu", "clamp": 0.4},
     {"encoder": "bigru", "shrink": 0.5, "n_layers": 3, "norm": "between"},

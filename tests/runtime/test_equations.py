@@ -24,8 +24,8 @@ CELLS += [
 ]
 CELLS += [
     ("rnn", {"activation": "sigmoid"}),
-    ("rnn", {"form": "pascanu", "activation": "leaky-relu", "clamp": 0.6}),
-    ("rnn", {"form": "continuous", "time_step": 0.4}),
+    ("rnn", {"recurrence": "pascanu", "activation": "leaky-relu", "clamp": 0.6}),
+    ("rnn", {"recurrence": "continuous", "time_step": 0.4}),
     ("lstm", {"gate_activation": "hard-sigmoid", "activation": "leaky-relu", "clamp": 0.5}),
     ("lstm", {"state_norm": True}),
     ("gru", {"gate_activation": "hard-sigmoid", "activation": "leaky-relu", "clamp": 0.5}),

@@ -199,7 +199,7 @@ class RNNCell(Cell):
     """h = f(W_x x + W_h h + b), f being tanh or another `activation`. With layer norm the whole sum
     is normalised (Ba et al. 2016, eq. 4).
 
-    form: where f is. "elman": as above. "pascanu": before the matrix, h = W_h f(h) + W_x x + b
+    recurrence: where f is. "elman": as above. "pascanu": before the matrix, h = W_h f(h) + W_x x + b
     (Pascanu, Mikolov and Bengio 2013, eq. 2). "continuous": h = f(W_h h + b) + W_x x, a step of
     dh/dt = f(W_h h + b) + W_x x - h. time_step: the share of the way from h to that new h.
     """
@@ -212,21 +212,21 @@ class RNNCell(Cell):
         d_hidden: int,
         *,
         activation: Activation = "tanh",
-        form: Form = "elman",
+        recurrence: Form = "elman",
         time_step: float = 1.0,
         **options: Any,
     ) -> None:
         super().__init__(d_in, d_hidden, **options)
-        self.activation, self.form, self.time_step = activation, form, time_step
+        self.activation, self.recurrence, self.time_step = activation, recurrence, time_step
         self.norm_x = None  # norm_h does it for the sum
 
     @property
     def plain(self) -> bool:
-        usual = self.activation in ("tanh", "relu") and self.form == "elman"
+        usual = self.activation in ("tanh", "relu") and self.recurrence == "elman"
         return super().plain and usual and self.time_step == 1
 
     def project(self, x: Tensor, w_x: Tensor | None = None) -> Tensor:
-        if self.form != "continuous":
+        if self.recurrence != "continuous":
             return super().project(x, w_x)
         return functional.linear(x, self.w_x if w_x is None else w_x)  # b is inside the function
 
@@ -240,12 +240,12 @@ class RNNCell(Cell):
     ) -> State:
         h, function = state[0], ACTIVATIONS[self.activation]
         shown = masked(h, mask)
-        product = functional.linear(function(shown) if self.form == "pascanu" else shown, w_h)
-        total = product + (self.b if self.form == "continuous" else projected)
+        product = functional.linear(function(shown) if self.recurrence == "pascanu" else shown, w_h)
+        total = product + (self.b if self.recurrence == "continuous" else projected)
         if self.norm_h is not None:
             total = self.norm_h(total)
-        new = total if self.form == "pascanu" else function(total)
-        if self.form == "continuous":
+        new = total if self.recurrence == "pascanu" else function(total)
+        if self.recurrence == "continuous":
             new = new + projected
         return self.settle(new if self.time_step == 1 else torch.lerp(h, new, self.time_step))
 

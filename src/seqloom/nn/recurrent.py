@@ -53,7 +53,7 @@ States = tuple[State, ...]  # one a layer
 CHOICES = {
     "activation": get_args(Activation),
     "gate_activation": get_args(GateActivation),
-    "form": get_args(Form),
+    "recurrence": get_args(Form),
     "reset": get_args(Reset),
     "update": get_args(Update),
     "recurrent_init": get_args(RecurrentInit),

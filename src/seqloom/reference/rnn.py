@@ -5,11 +5,11 @@
 
 Two other forms, and steps that are shorter:
 
-    form="pascanu"      h_t = w_x x_t + w_h f(h_{t-1}) + b       f before the matrix (Pascanu, Mikolov and
-                                                                 Bengio 2013, eq. 2)
-    form="continuous"   h_t = f(w_h h_{t-1} + b) + w_x x_t       an Euler step of
-                                                                 dh/dt = -h + f(w_h h + b) + w_x x
-    time_step < 1       h_t = h_{t-1} + time_step (that - h_{t-1})
+    recurrence="pascanu"       h_t = w_x x_t + w_h f(h_{t-1}) + b     f before the matrix (Pascanu, Mikolov
+                                                                      and Bengio 2013, eq. 2)
+    recurrence="continuous"    h_t = f(w_h h_{t-1} + b) + w_x x_t     an Euler step of
+                                                                      dh/dt = -h + f(w_h h + b) + w_x x
+    time_step < 1              h_t = h_{t-1} + time_step (that - h_{t-1})
 
 The matrices are the same at every step, so the number of parameters does not depend on the length.
 Backward through time (Werbos 1990) goes from the last step to the first; grad_v is the gradient of
@@ -79,32 +79,32 @@ class RNN:
         params: Params,
         *,
         activation: ActivationName = "tanh",
-        form: Form = "elman",
+        recurrence: Form = "elman",
         time_step: float = 1.0,
         clamp: float | None = None,
     ) -> None:
         check_params(params, n_gates=1, extra=norm_names(params, ["h"]))
         check_choice("activation", activation, ACTIVATIONS)
-        check_choice("form", form, get_args(Form))
+        check_choice("recurrence", recurrence, get_args(Form))
         if not 0 < time_step <= 1:
             raise ConfigError(f"time_step is {time_step}; it must be above 0 and at most 1")
         check_clamp(clamp)
         self.params = params
-        self.activation, self.form = activation, form
+        self.activation, self.recurrence = activation, recurrence
         self.time_step, self.clamp = time_step, clamp
 
     def step(self, x: np.ndarray, state: State, mask: np.ndarray) -> RNNTrace:
         """Run one step: x (B, D), state ((B, H),), mask (B,)."""
         (h_before,) = state
         p, f = self.params, ACTIVATIONS[self.activation].function
-        multiplied = f(h_before) if self.form == "pascanu" else h_before
+        multiplied = f(h_before) if self.recurrence == "pascanu" else h_before
         # (B, H): rows are sequences, hence x w^T for w x
         from_x = x @ p["w_x"].T
         a = multiplied @ p["w_h"].T + p["b"]
-        if self.form != "continuous":
+        if self.recurrence != "continuous":
             a = a + from_x
-        value = multiplied if self.form == "pascanu" else f(a)
-        new = {"elman": value, "pascanu": a, "continuous": value + from_x}[self.form]
+        value = multiplied if self.recurrence == "pascanu" else f(a)
+        new = {"elman": value, "pascanu": a, "continuous": value + from_x}[self.recurrence]
         raw_h = new if self.time_step == 1 else h_before + self.time_step * (new - h_before)
         h = settle(p, "h", raw_h, self.clamp)
         h = np.where(mask[:, None], h, h_before)  # padding does not change the state
@@ -146,10 +146,10 @@ class RNN:
             kept = np.where(real, grad, 0)
             grad_raw = settle_backward(p, "h", trace.raw_h[:, t], self.clamp, kept, of_norms)
             grad_new, f_slope = self.time_step * grad_raw, slope(trace.value[:, t])
-            grad_a[:, t] = grad_new if self.form == "pascanu" else grad_new * f_slope
-            grad_from_x[:, t] = grad_new if self.form == "continuous" else grad_a[:, t]
+            grad_a[:, t] = grad_new if self.recurrence == "pascanu" else grad_new * f_slope
+            grad_from_x[:, t] = grad_new if self.recurrence == "continuous" else grad_a[:, t]
             back = grad_a[:, t] @ p["w_h"]  # w_h^T grad_a
-            if self.form == "pascanu":
+            if self.recurrence == "pascanu":
                 back = back * f_slope
             # at padding h_t is h_{t-1}
             grad = np.where(real, back + (1 - self.time_step) * grad_raw, grad)

@@ -260,30 +260,30 @@ class RNNCell(Cell):
         d_hidden: int,
         *,
         activation: Activation = "tanh",
-        form: Literal["elman", "pascanu", "continuous"] = "elman",
+        recurrence: Literal["elman", "pascanu", "continuous"] = "elman",
         time_step: float = 1.0,
         **options: Any,
     ) -> None:
-        super().__init__(weights, d_in, d_hidden, bias_apart=form == "continuous", **options)
+        super().__init__(weights, d_in, d_hidden, bias_apart=recurrence == "continuous", **options)
         self.formula = Formula(values=ACTIVATIONS.index(activation))
-        self.form, self.time_step = form, np.float32(time_step)
+        self.recurrence, self.time_step = recurrence, np.float32(time_step)
 
     @property
     def plain(self) -> bool:
-        return super().plain and self.form == "elman" and self.time_step == 1
+        return super().plain and self.recurrence == "elman" and self.time_step == 1
 
     def project(self, x: np.ndarray) -> np.ndarray:
-        return self.w_x(x) if self.form == "continuous" else super().project(x)
+        return self.w_x(x) if self.recurrence == "continuous" else super().project(x)
 
     def step(self, projected: np.ndarray, state: State, trace: Trace | None = None) -> State:
         h, activation, added = state[0], self.formula.values, projected
         before, after = h, activation
-        if self.form == "pascanu":  # the function of h, and none of the sum
+        if self.recurrence == "pascanu":  # the function of h, and none of the sum
             before, after = activate(h.copy(), activation), NO_ACTIVATION
-        elif self.form == "continuous":
+        elif self.recurrence == "continuous":
             added = np.repeat(self.b[None], len(h), axis=0)
         out = rnn_step(added, self.w_h.packed, *self.norm_h, after, before)
-        if self.form == "continuous":
+        if self.recurrence == "continuous":
             out += projected
         if self.time_step != 1:
             out = h + self.time_step * (out - h)

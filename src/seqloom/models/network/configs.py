@@ -63,7 +63,7 @@ class NetworkConfig(PretrainedConfig, TextConfig):
 # ---- variants of recurrent cells
 
 STACK_VARIANTS, CELL_VARIANTS = ("norm", "shrink"), ("activation", "clamp")
-GATE_VARIANTS, FORM_VARIANTS = ("gate_activation",), ("form", "time_step")
+GATE_VARIANTS, FORM_VARIANTS = ("gate_activation",), ("recurrence", "time_step")
 VARIANTS = (*CELL_VARIANTS, *GATE_VARIANTS, *FORM_VARIANTS, *STACK_VARIANTS)
 
 
@@ -129,7 +129,7 @@ class GateVariants(Config):
 class FormVariants(Config):
     """Options of the plain recurrent cell."""
 
-    form: Literal["elman", "pascanu", "continuous"] = option(
+    recurrence: Literal["elman", "pascanu", "continuous"] = option(
         "elman",
         "where rnn has its function f: elman: f(W h + U x + b); pascanu: W f(h) + U x + b; "
         "continuous: f(W h + b) + U x",
