@@ -524,9 +524,9 @@ def test_nothing_hides_the_standard_library(path):
 
 # ---- budgets: what the house may weigh. A commit that raises one of them says why.
 
-MAX_FILES = 500
+MAX_FILES = 516
 MAX_KILOTOKENS = {  # thousands of Python tokens of a folder; "" are the files of the package itself
-    "": 23,
+    "": 24,
     "charts": 45,
     "cli": 33,
     "comparison": 33,
@@ -534,18 +534,18 @@ MAX_KILOTOKENS = {  # thousands of Python tokens of a folder; "" are the files o
     "data": 65,
     "decoding": 17,
     "interop": 44,
-    "kernels": 55,
+    "kernels": 52,
     "metrics": 32,
-    "models": 150,
-    "nn": 42,
-    "reference": 13,
-    "runtime": 27,
+    "models": 160,
+    "nn": 38,
+    "reference": 11,
+    "runtime": 25,
     "serving": 21,
     "tasks": 16,
     "testing": 14,
     "text": 28,
     "training": 18,
-    "views": 60,
+    "views": 57,
 }
 
 

@@ -226,7 +226,8 @@ def _drawn(
             )
         )
     font: dict[str, Any] = token_font(name["name"] for name in names)
-    for align, side in (("center", 0),) if where == "center" else (("right", -1), ("left", 1)):
+    sides: Any = (("center", 0),) if where == "center" else (("right", -1), ("left", 1))
+    for align, side in sides:
         some = [name for name in names if not side or name["x"] * side > 0]
         layers.append(
             alt.Chart(alt.InlineData(values=some))

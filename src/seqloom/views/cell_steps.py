@@ -16,6 +16,7 @@ from seqloom.charts.states import step_chart
 from seqloom.errors import ConfigError
 from seqloom.models.network.recurrence import (
     Layer,
+    activation_of,
     agree,
     arrays_of,
     layers_of,
@@ -141,7 +142,7 @@ def equations(layer: Layer, numbers: Numbers, unit: int, names: str) -> list[Row
         normed = len(layer.cell.norm_h.weight) > 0
         equation = "norm(W_x x + b + W_h h')" if normed else "W_x x + b + W_h h'"
         add("state", "z", equation, "" if normed else f"{x[0]:+.4f} {h[0]:+.4f}", at["z_h"])
-        apply = "relu" if layer.cell.relu else "tanh"
+        apply = activation_of(layer)
         add("state", "h", f"{apply}(z)", f"{apply}({at['z_h']:.4f})", at["h"])
     return rows
 

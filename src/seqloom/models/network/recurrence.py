@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from seqloom.kernels.maths import RELU, TANH
 from seqloom.runtime.cells import Cell, GRUCell, LSTMCell, RNNCell
 from seqloom.runtime.recurrent import RecurrentStack
 
@@ -156,13 +157,19 @@ def _between(layer: Layer, n: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     }
 
 
+def activation_of(layer: Layer) -> str:
+    """Return what a plain recurrent cell applies to its sum: relu, tanh or, of a variant, other."""
+    return {RELU: "relu", TANH: "tanh"}.get(layer.cell.formula.values, "other")
+
+
 def agree(layer: Layer, n: dict[str, np.ndarray], within: float = 1e-4) -> bool:
     """Tell whether what was traced follows from the sums by the cell's plain equations; a cell with
     another function in its place does not.
     """
     if layer.kind == "rnn":
         z = n["z_h"]
-        return _near(n["h"], np.maximum(z, 0) if layer.cell.relu else np.tanh(z), within)
+        shown = {"relu": np.maximum(z, 0), "tanh": np.tanh(z)}.get(activation_of(layer))
+        return shown is not None and _near(n["h"], shown, within)
     gates = {"lstm": "ifo", "gru": "rz"}[layer.kind]
     new = {"lstm": "g", "gru": "n"}[layer.kind]
     with np.errstate(over="ignore"):
