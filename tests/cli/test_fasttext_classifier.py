@@ -51,10 +51,7 @@ def test_from_fit_to_evaluate(seqloom, place):
     )
     assert "fasttext-classifier-2grams-d10" in seqloom("evaluate", "m", "dev.tsv").out
     assert seqloom("info", "m").code == 0
-    assert (
-        "--explain: fasttext-classifier models cannot tell why they chose a class"
-        in seqloom("predict", "m", "--explain", stdin="a\n").one_line()
-    )
+    assert " rather than " in seqloom("predict", "m", "--explain", stdin="a\n").out
 
 
 def test_tuned_and_quantised(seqloom, place):

@@ -64,7 +64,7 @@ def test_picture_beside_the_run(seqloom, tmp_path):
         "steps",
         "learning rate",
         "gradient norm",
-        "a: 6.000 held out at step 100",
+        "a.run: 6.000 held out at step 100",
         "training",
     ):
         assert words in svg

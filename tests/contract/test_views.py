@@ -41,7 +41,11 @@ USES = [
     ("ab *cat* on", "file"),
 ]
 FILES = {"probe": TAGGED, "senses": USES}  # what views that read a file of their own look at
-DATA: dict[str, object] = {}  # held-out data of a task, for views that look at such
+DATA: dict[str, object] = {  # held-out data of a task, for views that look at such
+    "language model": TEXT,
+    "masked language model": TEXT,
+    "translator": [("abc", "cba"), ("cab", "bac")],
+}
 EMPTY = {"tagger": [], "answerer": ("", ""), "translator": "", "classifier": ""}
 LONG = 100_000  # tokens
 

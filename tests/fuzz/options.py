@@ -103,7 +103,14 @@ BASES = {  # arguments of a run that works
     "trace": ("seq2seq", "the cat"),
     "exposure-bias": ("seq2seq", "pairs.tsv"),
 }
+BASES |= {
+    "neighbours": ("word2vec", "cat"),
+    "word-map": ("word2vec", "cat", "dog", "sea"),
+    "analogies": ("word2vec", "cat:dog,road:sea"),
+    "leaning": ("word2vec", "cat,dog", "sea", "road"),
+}
 LOOKED_AT = {"model": "lstm", "other": "ngram", "text": "the cat", "data": "text", "runs": "lstm"}
+LOOKED_AT["file"] = "tagged.conll"
 BASES |= {name: tuple(LOOKED_AT[kind] for kind in view.inputs) for name, view in VIEWS.items()}
 BASES |= {
     "backoff": ("ngram", "the cat"),

@@ -106,6 +106,7 @@ def test_a_forecaster():
         n_layers=1,
         n_heads=2,
         highway=True,
+        encoder_options={},
     )
     net = ForecastNet(
         config, n_columns=1, n_known=0, missing=False, window=12, patch=4, horizon=3

@@ -19,11 +19,11 @@ ARGUMENT = re.compile(r"\b([a-z]+(?:_[a-z]+)*)=([^\s,;()]+)")
 
 @click.command(
     name="advise",
-    epilog="""\\b
+    epilog="""\b
 Examples:
   seqloom advise model
   seqloom advise model.run        # while it trains
-  seqloom compare corpus.txt -o report && seqloom advise report
+  seqloom advise report           # of seqloom compare -o report
 """,
 )
 @click.argument("run", metavar="MODEL|RUN|REPORT")

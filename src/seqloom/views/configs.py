@@ -271,10 +271,16 @@ class ExplanationOptions(Config):
         None, "how shares are found  [default: the best that the model has]"
     )
     label: str | int | None = option(
-        None, "the class, tag or token that is explained  [default: the model's answer]"
+        None,
+        "the class, tag or token that is explained  [default: the model's answer]",
+        minimum=-MOST_SEED,
+        maximum=MOST_SEED,
     )
     against: str | int | None = option(
-        None, "the one it is held against  [default: the likeliest other one]"
+        None,
+        "the one it is held against  [default: the likeliest other one]",
+        minimum=-MOST_SEED,
+        maximum=MOST_SEED,
     )
     top: int = option(10, "shares that are listed, the largest first", minimum=1, maximum=1000)
     word: int | None = option(

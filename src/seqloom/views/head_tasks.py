@@ -259,8 +259,8 @@ def _words(text: str) -> list[Place]:
 def best_by_chance(heads: int, pairs: int) -> float:
     """Return the expected accuracy of the best of so many heads that are right in half of the cases.
 
-    >>> best_by_chance(1, 10), round(best_by_chance(100, 10), 2)
-    (0.5, 0.88)
+    >>> best_by_chance(1, 10), round(best_by_chance(100, 10), 3)
+    (0.5, 0.875)
     """
     below = np.cumsum([comb(pairs, k) for k in range(pairs + 1)]) / 2**pairs
     return float((1 - below[:-1] ** heads).sum() / pairs)
