@@ -240,7 +240,9 @@ def draw_tokens(stepper: Any, tokens: int) -> float:
     start = time.perf_counter()
     state, log_probs = stepper.start(1)
     for _ in range(tokens):
-        state, log_probs = stepper.step(state, np.array([draw(log_probs[0], rng.random())]))
+        state, log_probs = stepper.step(
+            state, np.array([draw(log_probs[0], 1.0, 0, 1.0, rng.random())])
+        )
     return time.perf_counter() - start
 
 
