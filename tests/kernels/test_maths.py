@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from seqloom.kernels import maths
+from seqloom.kernels.parallel import TEAM
 from tests.twins import maths as twin
 
 NO_BIAS = np.empty(0, np.float32)
@@ -121,7 +122,7 @@ def test_log_softmax(n, scale, shift):
     x, bias = (scale * normal(3, n) + shift).astype(np.float32), normal(n, seed=1)
     for given in (NO_BIAS, bias):
         found = x.copy()
-        maths.log_softmax(found, given)
+        maths.log_softmax(found, given, TEAM)
         logits = x.astype(np.float64) + (given if len(given) else 0)
         shifted = logits - logits.max(axis=1, keepdims=True)
         expected = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
@@ -132,13 +133,13 @@ def test_log_softmax(n, scale, shift):
 
 def test_log_softmax_keeps_what_is_impossible():
     x = np.array([[0, -np.inf, 1]], np.float32)
-    maths.log_softmax(x, NO_BIAS)
+    maths.log_softmax(x, NO_BIAS, TEAM)
     np.testing.assert_allclose(x, [[-1.3132617, -np.inf, -0.3132617]], rtol=1e-6)
 
 
 def test_logits_that_float32_cannot_tell_apart_are_refused():
     x = np.array([[1e5, 1e5 - 1], [1, 2]], np.float32)
-    maths.log_softmax(x, NO_BIAS)
+    maths.log_softmax(x, NO_BIAS, TEAM)
     assert np.isnan(x[0]).all()
     assert np.isfinite(x[1]).all()
 
@@ -213,7 +214,7 @@ def test_maxima_over_something_broken_are_no_numbers(broken):
 # ---- a row is what it is whatever stands beside it, and what is broken is noticed
 
 ROW_BY_ROW = {
-    "log_softmax": lambda x: maths.log_softmax(x, NO_BIAS),
+    "log_softmax": lambda x: maths.log_softmax(x, NO_BIAS, TEAM),
     "layer": lambda x: maths.norm_rows(
         x, np.ones(x.shape[1], np.float32), np.ones(x.shape[1], np.float32), np.float32(1e-5)
     ),

@@ -28,11 +28,7 @@ def postpone_end(log_probs: np.ndarray, eos_id: int) -> np.ndarray:
     array([[-inf,  -1.],
            [  0., -inf]])
     """
-    open_ended = log_probs.copy()
-    open_ended[:, eos_id] = -np.inf
-    stuck = ~np.isfinite(open_ended.max(axis=1))
-    open_ended[stuck] = log_probs[stuck]
-    return open_ended
+    return rule_out(log_probs.copy(), np.array([eos_id]))
 
 
 class Prefixes:
@@ -88,13 +84,16 @@ class Prefixes:
         return forced
 
 
-def rule_out(log_probs: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-    """Forbid some tokens, except in rows (..., V) where nothing else is left. Return the same array."""
-    original = log_probs[..., tokens]  # a copy
-    log_probs[..., tokens] = -np.inf
-    alone = np.isneginf(log_probs.max(axis=-1))
-    if alone.any():
-        log_probs[..., tokens] = np.where(alone[..., None], original, -np.inf)
+def rule_out(
+    log_probs: np.ndarray, tokens: np.ndarray, rows: np.ndarray | None = None
+) -> np.ndarray:
+    """Forbid some tokens, except in rows (..., V) where nothing else is left; `rows` of (n, V): only in
+    these. Return the same array.
+    """
+    from seqloom.kernels.sampling import rule_out_in
+
+    for table in log_probs if log_probs.ndim == 3 else [np.atleast_2d(log_probs)]:
+        rule_out_in(table, np.arange(len(table)) if rows is None else rows, tokens)
     return log_probs
 
 

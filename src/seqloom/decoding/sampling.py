@@ -22,8 +22,11 @@ import numpy as np
 
 from seqloom import progress
 from seqloom.config import MAX_INTEGER, MOST_SEED, Config, option
-from seqloom.decoding.constraints import postpone_end, restrict, rule_out
+from seqloom.decoding.constraints import restrict, rule_out
 from seqloom.decoding.stepper import Stepper, check_log_probs, prefill, select
+
+
+UNIFORMS = 32  # random numbers of a row that are drawn in one call
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +68,10 @@ class SamplingConfig(Config):
 class Drawing:
     """How the next tokens of one row are drawn: its options, its random numbers, what it has drawn."""
 
-    __slots__ = ("allowed", "config", "endless", "forbidden", "generator", "position", "seen")
+    __slots__ = (
+        *("_generator", "_uniforms", "allowed", "config"),
+        *("endless", "forbidden", "position", "seen"),
+    )
 
     def __init__(
         self,
@@ -84,11 +90,18 @@ class Drawing:
         """
         self.config, self.allowed, self.position = config, allowed, 0
         self.forbidden, self.endless = forbidden, endless
-        self.generator = np.random.default_rng((config.seed, number))
+        self._generator = np.random.default_rng((config.seed, number))
+        self._uniforms: list[float] = []  # that were drawn in advance, the next one last
         self.seen: np.ndarray | None = None
         if config.repetition_penalty != 1:
             self.seen = np.zeros(vocab_size, bool)
             self.seen[np.asarray(prompt, np.int64)] = True
+
+    def uniform(self) -> float:
+        """Return the next random number of the unit interval."""
+        if not self._uniforms:  # many at a time, as a call takes longer than a number
+            self._uniforms = self._generator.random(UNIFORMS).tolist()[::-1]
+        return self._uniforms.pop()
 
     @property
     def postpones(self) -> bool:
@@ -101,8 +114,9 @@ def reshape(rows: Sequence[Drawing], log_probs: np.ndarray, eos_id: int) -> None
     filters.
     """
     forbidden = [row.forbidden for row in rows]
-    if forbidden[0] is not None and all(tokens is forbidden[0] for tokens in forbidden):
-        rule_out(log_probs, forbidden[0])
+    if all(tokens is forbidden[0] for tokens in forbidden):  # one call for all
+        if forbidden[0] is not None:
+            rule_out(log_probs, forbidden[0])
     else:
         for at, tokens in enumerate(forbidden):
             if tokens is not None:
@@ -111,7 +125,7 @@ def reshape(rows: Sequence[Drawing], log_probs: np.ndarray, eos_id: int) -> None
         if row.position == 0 and row.allowed is not None:
             log_probs[at] = restrict(log_probs[at : at + 1], [row.allowed])[0]
     if postponing := [at for at, row in enumerate(rows) if row.postpones]:
-        log_probs[postponing] = postpone_end(log_probs[postponing], eos_id)
+        rule_out(log_probs, np.array([eos_id]), np.array(postponing))
     for at, row in enumerate(rows):
         if row.seen is not None:
             penalised = apply_repetition_penalty(
@@ -123,18 +137,16 @@ def reshape(rows: Sequence[Drawing], log_probs: np.ndarray, eos_id: int) -> None
 def draw_next(
     rows: Sequence[Drawing], log_probs: np.ndarray, eos_id: int, uniforms: np.ndarray | None = None
 ) -> np.ndarray:
-    """Draw the next token of each row, int64 (n,), from log-probabilities (n, V), which may be
-    changed; `uniforms`: points of the unit interval instead of random ones.
+    """Draw the next token of each row, int64 (n,), from log-probabilities (n, V) that were checked, which
+    may be changed; `uniforms`: points of the unit interval instead of random ones.
     """
+    from seqloom.kernels.parallel import TEAM
     from seqloom.kernels.sampling import draw_rows
 
-    check_log_probs(log_probs)
     reshape(rows, log_probs, eos_id)
     if uniforms is None:
         # a greedy row draws no numbers, as nothing depends on them
-        uniforms = np.array(
-            [row.generator.random() if row.config.temperature else 0 for row in rows]
-        )
+        uniforms = np.array([row.uniform() if row.config.temperature else 0.0 for row in rows])
     configs = [row.config for row in rows]
     ids = draw_rows(
         np.asarray(log_probs, np.float32),
@@ -142,6 +154,7 @@ def draw_next(
         np.array([config.top_k or 0 for config in configs], np.int64),
         np.array([1.0 if config.top_p is None else config.top_p for config in configs], np.float64),
         uniforms,
+        TEAM,
     )
     for row, token in zip(rows, ids.tolist()):
         row.position += 1
@@ -180,6 +193,7 @@ def sample(
     rows = np.arange(n)  # the rows that are still open
     state, log_probs = prefill(stepper, prompts)
     for position in range(config.max_tokens):
+        check_log_probs(log_probs)
         ids = draw_next([drawings[row] for row in rows.tolist()], log_probs, stepper.eos_id)
         result = np.full(n, -1, np.int64)
         result[rows] = ids

@@ -5,11 +5,14 @@ dropout.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
+from numba.extending import overload
 
-from seqloom.kernels.maths import FAST, exp
+from seqloom.kernels.maths import BLOCK, EXP_WORK, exp_block, row_max
+from seqloom.kernels.team import do_parts, share
 
 
 @njit(nogil=True, cache=True)
@@ -144,14 +147,6 @@ def largest(values, k):
     return heap
 
 
-@njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
-def _weigh(log_probs, top, coldness, weights):
-    """Set the weight of each token relative to the likeliest one."""
-    for j in range(len(log_probs)):
-        x = (np.float32(log_probs[j]) - top) * coldness
-        weights[j] = exp(x) if x > np.float32(-87.0) else np.float32(0.0)
-
-
 @njit(nogil=True, cache=True, error_model="numpy")
 def _cut(log_probs, weights, top, temperature, by_count, needed):
     """Keep the likeliest tokens up to the one with which their number, or the sum of their weights, is
@@ -194,7 +189,7 @@ def nucleus(log_probs, temperature, top_k, top_p):
     weights = np.empty(len(log_probs), np.float64)
     top = log_probs.max()
     if len(weights) > EXACT:
-        _weigh(log_probs, np.float32(top), np.float32(min(1 / temperature, 1e30)), weights)
+        exp_block(log_probs, np.float32(top), np.float32(min(1 / temperature, 1e30)), weights)
     else:
         for j in range(len(weights)):
             weights[j] = math.exp((np.float64(log_probs[j]) - top) / temperature)
@@ -206,28 +201,23 @@ def nucleus(log_probs, temperature, top_k, top_p):
     return weights
 
 
-@njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
+@njit(nogil=True, cache=True, error_model="numpy")
 def _draw_any(log_probs, top, coldness, uniform):
     """Return one token by inverting the cumulative distribution at `uniform`, all tokens in order."""
-    block = 256
     probs = np.empty(len(log_probs), np.float32)
-    blocks = np.empty(len(probs) // block + 1, np.float64)
+    sums = np.empty(len(probs) // BLOCK + 1, np.float64)
     total = 0.0
-    for b in range(len(blocks)):
-        part = np.float32(0.0)
-        for j in range(b * block, min(b * block + block, len(probs))):
-            x = (log_probs[j] - top) * coldness
-            probs[j] = exp(x) if x > np.float32(-87.0) else np.float32(0.0)
-            part += probs[j]
-        blocks[b] = part
-        total += part
+    for b in range(len(sums)):
+        low, high = b * BLOCK, b * BLOCK + BLOCK
+        sums[b] = exp_block(log_probs[low:high], top, coldness, probs[low:high])
+        total += sums[b]
     remaining = uniform * total
     b = 0
-    while b < len(blocks) - 1 and remaining >= blocks[b]:
-        remaining -= blocks[b]
+    while b < len(sums) - 1 and remaining >= sums[b]:
+        remaining -= sums[b]
         b += 1
     last = -1
-    for j in range(b * block, len(probs)):
+    for j in range(b * BLOCK, len(probs)):
         if probs[j] > 0:
             last = j
             remaining -= probs[j]
@@ -244,12 +234,12 @@ def draw(log_probs, temperature, top_k, top_p, uniform):
     `nucleus` keeps (0 and 1: all) the one at `uniform` of their cumulative distribution.
     """
     if temperature == 0:
-        return np.argmax(log_probs)
+        return first_of(log_probs, row_max(log_probs))
     if not top_k and top_p >= 1:
         if temperature == 1:
             return _draw_any(log_probs, np.float32(0.0), np.float32(1.0), uniform)
         coldness = np.float32(min(1 / temperature, 1e30))
-        return _draw_any(log_probs, log_probs.max(), coldness, uniform)
+        return _draw_any(log_probs, row_max(log_probs), coldness, uniform)
     weights = nucleus(log_probs, temperature, top_k, top_p)
     remaining, last = uniform * weights.sum(), 0
     for j in range(len(weights)):
@@ -261,12 +251,65 @@ def draw(log_probs, temperature, top_k, top_p, uniform):
     return last  # past the end by rounding
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def draw_rows(log_probs, temperatures, top_ks, top_ps, uniforms):
+@njit(nogil=True, cache=True)
+def rule_out_in(log_probs, rows, tokens):
+    """Forbid some tokens in these rows of log-probabilities (n, V), except where nothing else is left."""
+    before = np.empty(len(tokens), log_probs.dtype)
+    for row in rows:
+        x = log_probs[row]
+        for i in range(len(tokens)):
+            before[i] = x[tokens[i]]
+        for token in tokens:
+            x[token] = -np.inf
+        at = 0
+        while at < len(x) and x[at] == -np.inf:
+            at += 1
+        if at == len(x):
+            for i in range(len(tokens)):
+                x[tokens[i]] = before[i]
+
+
+@njit(nogil=True, cache=True)
+def first_of(values, value):
+    """Return where a value stands first."""
+    for j in range(len(values)):
+        if values[j] == value:
+            return j
+    return 0
+
+
+class DrawJob(NamedTuple):
+    """Rows of which threads draw a token each."""
+
+    log_probs: np.ndarray
+    temperatures: np.ndarray
+    top_ks: np.ndarray
+    top_ps: np.ndarray
+    uniforms: np.ndarray
+    ids: np.ndarray
+
+
+@overload(do_parts)
+def _do_draws(job, low, high):
+    def run(job, low, high):
+        for row in range(low, high):
+            job.ids[row] = draw(
+                job.log_probs[row],
+                job.temperatures[row],
+                job.top_ks[row],
+                job.top_ps[row],
+                job.uniforms[row],
+            )
+
+    return run if job.instance_class is DrawJob else None
+
+
+@njit(nogil=True, cache=True)
+def draw_rows(log_probs, temperatures, top_ks, top_ps, uniforms, team):
     """Return one token of each row (n, V), drawn as `draw` does with the row's own options."""
     ids = np.empty(len(log_probs), np.int64)
-    for row in range(len(ids)):
-        ids[row] = draw(log_probs[row], temperatures[row], top_ks[row], top_ps[row], uniforms[row])
+    job = DrawJob(log_probs, temperatures, top_ks, top_ps, uniforms, ids)
+    share(team, job, len(ids), log_probs.size * EXP_WORK)
     return ids
 
 

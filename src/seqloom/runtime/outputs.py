@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from seqloom.kernels.maths import log_softmax
+from seqloom.kernels.parallel import TEAM
 from seqloom.runtime.quantised import Quantised
 from seqloom.runtime.weights import NONE, Linear, Weights
 
@@ -53,7 +54,7 @@ class FullSoftmax:
     def log_probs(self, features: np.ndarray) -> np.ndarray:
         """Return the log-probabilities of all tokens, float32 (n, V)."""
         scores = self.linear(features)
-        log_softmax(scores, self.bias)
+        log_softmax(scores, self.bias, TEAM)
         return scores
 
 
@@ -79,11 +80,11 @@ class AdaptiveSoftmax:
     def log_probs(self, features: np.ndarray) -> np.ndarray:
         """Return the log-probabilities of all tokens, float32 (n, V)."""
         head = self.head(features)
-        log_softmax(head, NONE)
+        log_softmax(head, NONE, TEAM)
         parts = [head[:, : self.shortlist]]
         for i, (down, up) in enumerate(self.tails):
             scores = up(down(features))
-            log_softmax(scores, NONE)
+            log_softmax(scores, NONE, TEAM)
             parts.append(head[:, self.shortlist + i, None] + scores)
         return np.concatenate(parts, axis=1)[:, self.ranks]
 
