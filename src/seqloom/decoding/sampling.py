@@ -25,7 +25,6 @@ from seqloom.config import MAX_INTEGER, MOST_SEED, Config, option
 from seqloom.decoding.constraints import restrict, rule_out
 from seqloom.decoding.stepper import Stepper, check_log_probs, prefill, select
 
-
 UNIFORMS = 32  # random numbers of a row that are drawn in one call
 
 
