@@ -17,6 +17,8 @@ from seqloom.decoding.constraints import HealedPrompt
 from seqloom.decoding.generation import Generator
 from seqloom.decoding.stepper import prefill
 from seqloom.errors import DataError
+from seqloom.views.language import pieces_of
+from seqloom.views.token_costs import token_rows, window_of
 
 MOST_PIECES = 4096  # that are told; what is left has a sum
 MOST_CHARACTERS = 64
@@ -32,7 +34,6 @@ def following(model: LanguageModel, prompt: str, most: int = MOST_PIECES) -> dic
     if len(prompt) > 1_000_000:
         raise DataError("the prompt has more than a million characters; give less")
     generator = model.generator()
-    shares = np.full(0, 0.0)
     by_bytes: dict[bytes | None, float] = {}
     for healed, weight in _weighed(generator, prompt):
         for data, share in _after(generator, healed, prompt, weight, by_line=generator.by_line):
@@ -121,9 +122,6 @@ def coloured(model: LanguageModel, text: str, top: int) -> dict[str, Any]:
     """Return a text in pieces of whole characters, with what each costs, and the tokens that it is made
     of as `seqloom inspect surprisal` has them.
     """
-    from seqloom.views.language import pieces_of
-    from seqloom.views.token_costs import token_rows, window_of
-
     ids, lengths, said = window_of(model, text)
     rows = token_rows(model, ids, lengths, top)
     pieces = pieces_of(model, ids, np.array([row["bits"] for row in rows]))
@@ -133,7 +131,7 @@ def coloured(model: LanguageModel, text: str, top: int) -> dict[str, Any]:
     ]
     at, groups, left = 0, [], 0
     for piece in pieces:
-        group = []
+        group: list[dict[str, Any]] = []
         left += piece.weight if tokenizer.lossless else 1
         while at < len(rows) and (left > 0 or not group):
             left -= sizes[at] if tokenizer.lossless else 1

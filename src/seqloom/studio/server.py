@@ -66,7 +66,7 @@ class Studying(Serving):
             self._studio.training.close()
 
 
-def studio(*directories: str | Path, **options: Any) -> Studying:
+def open_studio(*directories: str | Path, **options: Any) -> Studying:
     """Serve the page from this process, in a thread: of saved models below directories, or of the newest
     comparison. `options` are those of `seqloom studio`; no browser is opened unless asked for.
     """

@@ -50,7 +50,9 @@ def comparison(shelf: Shelf) -> dict[str, Any]:
         rungs.append(row | {"model": model or by_rung.get(row.get("name"))})
     listed, measure = {row["model"] for row in rungs}, kept.get("measure") or _measure(shelf)
     others = [(name, book) for name, book in shelf.books.items() if book.result]
-    for name, book in sorted(others, key=lambda one: -_value(one[1].result, measure)):  # trained with others, which the file does not have
+    for name, book in sorted(
+        others, key=lambda one: -_value(one[1].result, measure)
+    ):  # trained with others, which the file does not have
         if name not in listed:
             row = {key: value for key, value in book.result.items() if key != "measures"}
             rungs.append(row | book.result.get("measures", {}) | {"model": name})

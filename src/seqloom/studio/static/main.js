@@ -31,6 +31,9 @@ function useShelf() {
           const comparison = await ask("/studio/comparison");
           before.current = found;
           if (!gone) setShelf({ ...found, comparison });
+        } else if (opened(old) !== opened(found)) { // labels and views of models are known now
+          before.current = found;
+          setShelf((now) => ({ ...now, models: found.models }));
         } else if (found.training?.running) setShelf((now) => ({ ...now, training: found.training }));
         setError("");
       } catch (failed) {
@@ -49,6 +52,8 @@ function useShelf() {
   }, []);
   return [shelf, news, error];
 }
+
+const opened = (found) => found.models.filter((model) => model.open).length;
 
 function changes(old, now) {
   const stamps = new Map(now.map((model) => [model.name, model.stamp]));
@@ -86,7 +91,8 @@ function App() {
   const first = useMemo(() => chosenFirst(models, shelf?.comparison), [models, shelf]);
   const chosen = named.length || state.models.length ? named : first;
   const missing = shelf ? state.models.filter((name) => !all.some((model) => model.name === name)) : [];
-  const text = state.text ?? shelf?.comparison.held_out ?? "";
+  const heldOut = shelf?.comparison.held_out ?? "";
+  const text = state.text ?? (entry.start ? entry.start(heldOut) : heldOut);
   const training = shelf?.training;
   useEffect(() => {
     document.title = `${entry.title} · seqloom studio`;

@@ -29,6 +29,7 @@ export default function Compare({ comparison, all, views, text }) {
   const rungs = found.rungs.map((row) => ({ ...row, name: row.name ?? row.model }));
   const alone = all.filter((model) => !rungs.some((row) => row.model === model.name));
   const places = rungs.map((row) => known.get(row.model)).filter(Boolean);
+  const best = places.find((model) => model.name === found.best) ?? places.at(-1);
   return html`<h1>Compare</h1>
     ${answer && html`<p class="answer">${answer}</p>`}
     ${rungs.length ? html`<${Table} label="models compared" columns=${columns} rows=${rungs} best=${found.best} />`
@@ -37,6 +38,6 @@ export default function Compare({ comparison, all, views, text }) {
       columns=${[{ title: "model", of: (row) => row.name }, { title: "task", of: (row) => row.task }, { title: "kind", of: (row) => row.kind }, { title: "open in", of: opens }]}
       rows=${alone.map((model) => ({ ...model, model: model.name }))} />`}
     ${(found.skipped ?? []).length > 0 && html`<details><summary>${found.skipped.length} not trained</summary><ul>${found.skipped.map((one) => html`<li>${one.name}: ${one.reason}</li>`)}</ul></details>`}
-    <${Signature} view="compare" models=${places} terminal=${places.slice(0, 1).map((model) => `seqloom info ${inShell(model.path)}`)}
-      python=${places.length ? ["import seqloom", `seqloom.load(${inPython(places[0].path)})`] : []} />`;
+    <${Signature} view="compare" models=${places} terminal=${best ? [`seqloom info ${inShell(best.path)}`] : []}
+      python=${best ? ["import seqloom", `seqloom.load(${inPython(best.path)})`] : []} />`;
 }
