@@ -92,14 +92,15 @@ class Page:
             for one in found
             if one["impact"] in ("serious", "critical")
         ]
-        assert not serious
+        assert not serious, serious
 
     def check_width(self) -> None:
         """Nothing may stand out at the side."""
         width = self.page.viewport_size["width"]
-        assert self.page.evaluate("document.documentElement.scrollWidth") <= width
+        shown = self.page.evaluate("document.documentElement.scrollWidth")
+        assert shown <= width, f"{shown} of {width}"
 
     def close(self) -> None:
         """Close, and fail if anything went wrong or left the server."""
         self.context.close()
-        assert not self.wrong
+        assert not self.wrong, self.wrong

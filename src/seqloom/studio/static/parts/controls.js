@@ -1,7 +1,9 @@
 // Text box, sliders, choices, and which models are looked at.
 import { html, useEffect, useRef, useState } from "./html.js";
 
-// The text that all views share; told after a pause, or at once with Ctrl-Enter.
+const MOST_TEXT = 50000; // characters that an address still holds
+
+// The text that all views share; told after a pause, or at once with Ctrl-Enter; one that is too long is cut.
 export function TextBox({ value, onChange, label = "Text", rows = 3 }) {
   const [draft, setDraft] = useState(value);
   const timer = useRef(0);
@@ -10,7 +12,12 @@ export function TextBox({ value, onChange, label = "Text", rows = 3 }) {
     if (value !== last.current) setDraft(value);
     last.current = value;
   }, [value]);
-  const tell = (text) => {
+  const [said, setSaid] = useState("");
+  const tell = (whole) => {
+    const text = whole.slice(0, MOST_TEXT);
+    const cut = text.length < whole.length;
+    setSaid(cut ? `Of ${whole.length.toLocaleString("en")} characters, the first ${MOST_TEXT.toLocaleString("en")} are looked at.` : "");
+    if (cut) setDraft(text);
     last.current = text;
     onChange(text);
   };
@@ -26,12 +33,13 @@ export function TextBox({ value, onChange, label = "Text", rows = 3 }) {
       tell(event.target.value);
     }
   };
-  return html`<label>${label}<textarea rows=${rows} spellcheck=${false} value=${draft} onInput=${changed} onKeyDown=${key} /></label>`;
+  return html`<label>${label}<textarea rows=${rows} spellcheck=${false} value=${draft} onInput=${changed} onKeyDown=${key} /></label>
+    ${said && html`<p class="note" role="status">${said}</p>`}`;
 }
 
 // A slider whose effect is at once; `shown` writes its value.
 export function Slider({ label, value, min, max, step = 1, onChange, shown = String }) {
-  return html`<label class="slider">${label} <output>${shown(value)}</output>
+  return html`<label class="slider">${label} <span class="value">${shown(value)}</span>
     <input type="range" min=${min} max=${max} step=${step} value=${value} aria-valuetext=${shown(value)}
       onInput=${(event) => onChange(Number(event.target.value))} /></label>`;
 }
