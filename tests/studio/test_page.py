@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import time
+import urllib.request
 from urllib.parse import quote
 
 import numpy as np
@@ -243,6 +244,10 @@ def test_the_lines_below_give_the_same_numbers(opened, studio):
     found = eval(last, names)
     bits = float(column(opened.page, "byte-4").locator("[data-entropy]").inner_text())
     assert found["entropy"] == pytest.approx(bits, abs=0.006)
+    program, *arguments = shlex.split(text_of(opened.page, "[data-terminal]"))
+    assert (program, arguments[0], arguments[2]) == ("curl", "-s", "-d")
+    with urllib.request.urlopen(arguments[1], arguments[3].encode(), timeout=60) as answer:
+        assert json.load(answer)["entropy"] == found["entropy"]
 
 
 def test_a_view_is_saved(opened, tmp_path):

@@ -89,8 +89,8 @@ function App() {
   const models = useMemo(() => all.filter(entry.fits), [all, entry]);
   const named = state.models.map((name) => models.find((model) => model.name === name)).filter(Boolean);
   const first = useMemo(() => chosenFirst(models, shelf?.comparison), [models, shelf]);
-  const chosen = named.length || state.models.length ? named : first;
   const missing = shelf ? state.models.filter((name) => !all.some((model) => model.name === name)) : [];
+  const chosen = named.length || missing.length ? named : first; // those of another view may not fit this one
   const heldOut = shelf?.comparison.held_out ?? "";
   const text = state.text ?? (entry.start ? entry.start(heldOut) : heldOut);
   const training = shelf?.training;

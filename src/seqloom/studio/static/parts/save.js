@@ -22,16 +22,16 @@ export async function saveHtml(view, title) {
   const { copy, styles } = await copied(view);
   const made = document.implementation.createHTMLDocument(title);
   made.documentElement.lang = "en";
-  const add = (name, fields) => made.head.append(Object.assign(made.createElement(name), fields));
   const policy = made.createElement("meta");
   policy.httpEquiv = "Content-Security-Policy";
   policy.content = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
   const charset = made.createElement("meta");
   charset.setAttribute("charset", "utf-8");
   made.head.prepend(charset, policy);
-  add("style", { textContent: styles });
   made.body.append(made.adoptNode(copy));
-  const url = URL.createObjectURL(new Blob([`<!DOCTYPE html>\n${made.documentElement.outerHTML}`], { type: "text/html" }));
+  // written as text, since the page's own policy allows no style element; the styles are our own file
+  const whole = made.documentElement.outerHTML.replace("</head>", () => `<style>${styles}</style></head>`);
+  const url = URL.createObjectURL(new Blob([`<!DOCTYPE html>\n${whole}`], { type: "text/html" }));
   download(`${title}.html`, url);
   setTimeout(() => URL.revokeObjectURL(url), 10000);
 }

@@ -15,7 +15,7 @@ export default function Compare({ comparison, all, views, text }) {
     const model = known.get(row.model);
     if (!model) return "";
     const fitting = views.filter((view) => view.name !== "compare" && view.fits(model));
-    return html`${fitting.map((view) => html`<a href=${written({ view: view.name, models: [model.name], text })}>${view.title}</a> `)}`;
+    return html`${fitting.map((view) => html`<a href=${written({ view: view.name, models: [model.name], text: text === found.held_out ? null : text })}>${view.title}</a> `)}`;
   };
   const columns = [
     { title: "model", of: (row) => row.name ?? row.model },

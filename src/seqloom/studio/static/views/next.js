@@ -3,7 +3,7 @@ import { html, useMemo, useRef } from "../parts/html.js";
 import { useAsked } from "../parts/ask.js";
 import { Picker, Slider, TextBox, Choice } from "../parts/controls.js";
 import { Bars, Said, number, visible } from "../parts/shown.js";
-import { Signature, inPython } from "../parts/signature.js";
+import { Signature, inPython, inShell } from "../parts/signature.js";
 
 // Shares after a temperature, the k likeliest (0: all), and of these the smallest set with at least the share p,
 // as the library draws. `pieces`: [text, kind, log-probability], likeliest first.
@@ -70,5 +70,6 @@ export default function Next({ models, all, chosen, text, options, change }) {
     <div class="columns">${chosen.map((model, i) => html`<${Column} key=${model.name} name=${model.name} answer=${answers[i] ?? {}} options=${values} onPush=${push} />`)}</div>
     ${chosen.length === 0 && html`<p class="soft">Choose a model.</p>`}
     <${Signature} view="next" models=${chosen} text=${text}
+      terminal=${chosen.map((model) => `curl -s ${location.origin}/studio/next -d ${inShell(JSON.stringify({ model: model.name, text }))}`)}
       python=${chosen.length ? ["import seqloom", "from seqloom.studio.following import following", ...chosen.map((model) => `following(seqloom.load(${inPython(model.path)}), ${inPython(text)})`)] : []} />`;
 }
