@@ -8,10 +8,13 @@ READY := $(VENV)/.ready
 # Where it is set (as in many images), every worker rewrites all tests and every command compiles all sources again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: compare test bench fuzz lint clean
+.PHONY: compare studio test bench fuzz lint clean
 
 compare: $(READY)
 	$(BIN)/seqloom compare $(ARGS)
+
+studio: $(READY)
+	$(BIN)/seqloom studio $(ARGS)
 
 test: $(READY)
 	$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)

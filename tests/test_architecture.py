@@ -18,7 +18,8 @@ ROOT = Path(__file__).parent.parent / "src" / "seqloom"
 FILES = sorted(ROOT.rglob("*.py"))
 
 LEVELS = {
-    "cli": 11,
+    "cli": 12,
+    "studio": 11,
     "comparison": 10,
     "serving": 10,
     "tasks": 9,
@@ -164,7 +165,7 @@ def test_imports_go_down(path):
         parts = module.split(".")
         if parts[0] != "seqloom" or len(parts) == 1 or parts[1] == own:
             continue
-        ours, theirs = LEVELS.get(own, 11), LEVELS[parts[1]]
+        ours, theirs = LEVELS.get(own, 12), LEVELS[parts[1]]
         beside = (
             path.parent == ROOT and (ROOT / f"{parts[1]}.py").exists() and ours == theirs
         )  # files of the package itself
@@ -522,7 +523,7 @@ def test_nothing_hides_the_standard_library(path):
 
 # ---- budgets: what the house may weigh. A commit that raises one of them says why.
 
-MAX_FILES = 516
+MAX_FILES = 530
 MAX_KILOTOKENS = {  # thousands of Python tokens of a folder; "" are the files of the package itself
     "": 24,
     "charts": 45,
@@ -538,7 +539,8 @@ MAX_KILOTOKENS = {  # thousands of Python tokens of a folder; "" are the files o
     "nn": 38,
     "reference": 11,
     "runtime": 25,
-    "serving": 21,
+    "serving": 22,
+    "studio": 12,
     "tasks": 16,
     "testing": 14,
     "text": 28,
@@ -573,7 +575,7 @@ BLANK = {
 
 
 FLAG = re.compile(r"(?<![\w`-])--[a-z][a-z-]+")
-BY_COMMANDS = ("cli", "tasks", "interop", "serving")  # what only commands use
+BY_COMMANDS = ("cli", "tasks", "interop", "serving", "studio")  # what only commands use
 COMMAND = re.compile(r"seqloom [a-z]+ ")  # a command line that a message or a docstring spells out
 
 

@@ -103,6 +103,7 @@ if TYPE_CHECKING:
     from seqloom.registry import register as register
     from seqloom.serving.server import serve as serve
     from seqloom.storage import load as load
+    from seqloom.studio.server import open_studio as open_studio
     from seqloom.text.phrases import Phrases as Phrases
     from seqloom.text.tokenizer import Tokenizer as Tokenizer
     from seqloom.training.config import TrainConfig as TrainConfig
@@ -130,6 +131,7 @@ _MODULES = {
     "registry": "register",
     "serving.server": "serve",
     "storage": "load",
+    "studio.server": "open_studio",
     "text.phrases": "Phrases",
     "text.tokenizer": "Tokenizer",
     "training.config": "TrainConfig",

@@ -36,6 +36,7 @@ LAST = {
     "data": "Known datasets, and what a text is like.",
     "convert": "ARPA, word vectors, published weights to a model and back.",
     "serve": "Answer requests over HTTP with saved models.",
+    "studio": "A page on which models think about the same text, side by side.",
     "drift": "How far what comes in is from what a model was evaluated on.",
     "models": "List the models that can be fitted, or your saved ones.",
     "info": "What a saved model is and how it was made.",

@@ -228,6 +228,10 @@ class Ladder(ABC):
         """Return the size of a part of the data, in `size_unit`."""
         return len(part)
 
+    def excerpt(self, parts: Parts) -> str:
+        """Return some lines of the held-out text that may be shown; empty where it is no running text."""
+        return ""
+
     @property
     @abstractmethod
     def rungs(self) -> Sequence[Rung]:

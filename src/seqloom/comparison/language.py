@@ -36,7 +36,7 @@ from seqloom.metrics import language
 from seqloom.metrics.language import segment_costs
 from seqloom.text.tokenizer import Tokenizer
 from seqloom.views.calibration import Calibration, calibration, calibration_chart
-from seqloom.views.language import Passage, passage
+from seqloom.views.language import Passage, head, passage
 
 if TYPE_CHECKING:
     from seqloom.charts.page import Page
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 MIN_BYTES = 2000  # bytes; less text says nothing
 MIN_CURVE_BYTES = 500  # bytes of training text of a point of the learning curve
+EXCERPT = 600  # characters of held-out text that are kept with a comparison
 MOST_CALIBRATED = 4  # lines in the reliability diagram
 
 
@@ -193,6 +194,11 @@ class LanguageLadder(Ladder):
 
     def signature(self, model: Any, parts: Parts) -> str:
         return str(model.signature(parts.test, parts.description))
+
+    def excerpt(self, parts: Parts) -> str:
+        lines = head(parts.test, 4 * EXCERPT).decode("utf-8", "replace").split("\n")
+        text = "\n".join(lines[1:] if len(lines) > 2 else lines)  # the first is rarely whole
+        return text[:EXCERPT].rpartition("\n")[0] or text[:EXCERPT]
 
     def sample(self, model: Any, rung: Rung, seed: int) -> str:
         return model.generate("", max_tokens=200, seed=seed) if rung.family != "calibration" else ""

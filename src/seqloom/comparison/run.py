@@ -25,6 +25,7 @@ from seqloom._version import __version__
 from seqloom.comparison import ladder as ladders
 from seqloom.comparison.bench import PRETRAINED, Attempt, Bench, NotPossible, Rung
 from seqloom.comparison.curve import CurvePoint, learning_curve
+from seqloom.comparison.kept import keep
 from seqloom.comparison.ladder import Ladder, Parts
 from seqloom.comparison.result import (
     Comparison,
@@ -125,6 +126,7 @@ def compare(
             if on_rung is not None:
                 on_rung(item)
         out.bench = bench
+        keep(out, directory)
         if curve:
             points = {  # on all training data; the curve adds those on parts of it
                 r.name: CurvePoint(out.sizes["train"], r.value, r.train_seconds)

@@ -281,6 +281,7 @@ class Endpoint:
                 self._check(exchange)
                 if self.method == "POST":
                     await exchange.read()
+                    await self._open_model(exchange)
                 values = await self.handler(exchange)
                 if values is not None:
                     await exchange.answer(200, encode(values))
@@ -306,6 +307,12 @@ class Endpoint:
             service.measures.add("seqloom_requests_total", 1, **labels, status=status)
             service.measures.observe("seqloom_request_seconds", seconds, **labels)
             service.log(exchange, seconds)
+
+    async def _open_model(self, exchange: Exchange) -> None:
+        """Open the model that a request names, where models are opened when they are first asked for."""
+        name, catalogue = exchange.fields.raw("model"), self.service.catalogue
+        if isinstance(name, str) and catalogue.waits_for(name):
+            await exchange.until(self.service.in_thread(catalogue.open, name))
 
     def _check(self, exchange: Exchange) -> None:
         """Refuse requests to other names than ours, from foreign pages, of other methods, without the

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from starlette.applications import Starlette
@@ -59,9 +59,9 @@ def routes() -> Iterator[Route]:
     yield Route("GET", "/metrics", verbs.metrics, "Counters, for Prometheus.")
 
 
-def make_app(service: Service) -> Any:
-    """Return the ASGI application."""
-    table = list(routes())
+def make_app(service: Service, further: Iterable[Route] = ()) -> Any:
+    """Return the ASGI application; `further`: routes besides those of every server."""
+    table = [*routes(), *further]
 
     async def describe(exchange: Exchange) -> Any:
         return openapi.document(table)

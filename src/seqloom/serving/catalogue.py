@@ -66,6 +66,13 @@ class Catalogue:
     def __iter__(self) -> Iterator[Served]:
         return iter(list(self._models.values()))
 
+    def waits_for(self, name: str) -> bool:
+        """Return whether the model of that name is to be opened before it is found."""
+        return False
+
+    def open(self, name: str) -> None:
+        """Open the model of that name; in a thread, as it may take long."""
+
     def find(self, name: str | None, wanted: str, suits: Any) -> Served:
         """Return the model of that name; without one, the only one that suits."""
         if name is None:

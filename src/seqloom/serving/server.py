@@ -14,9 +14,9 @@ import json
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from seqloom.errors import ConfigError, MissingExtra, shortened
 
@@ -31,10 +31,12 @@ except ModuleNotFoundError:
     ) from None
 from seqloom.serving import answering
 from seqloom.serving.answering import Service, complain
-from seqloom.serving.app import make_app
+from seqloom.serving.app import Route, make_app
 from seqloom.serving.catalogue import Catalogue, named_paths
 from seqloom.serving.configs import ServeConfig
 from seqloom.serving.fields import Refused
+
+C = TypeVar("C", bound=Catalogue)
 
 NOTICE = 0.5  # seconds in which /ready is 503 before connections are refused
 LAST_SECONDS = 2.0  # for what is left to send, of a stream or a connection that ends
@@ -220,11 +222,11 @@ def _allow_files(connections: int) -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, most), hard))
 
 
-def make_server(catalogue: Catalogue, config: ServeConfig) -> Server:
-    """Return a server of these models that listens nowhere yet."""
+def make_server(catalogue: Catalogue, config: ServeConfig, further: Iterable[Route] = ()) -> Server:
+    """Return a server of these models that listens nowhere yet; `further`: routes besides the usual."""
     service = Service(catalogue, config)
     settings = uvicorn.Config(
-        make_app(service),
+        make_app(service, further),
         http=guarded(config),
         ws="none",
         lifespan="off",
@@ -250,10 +252,20 @@ def run(
     """Serve models until a signal comes; `started` is called with the address once requests are
     taken.
     """
+    run_catalogue(lambda: Catalogue(dict(named_paths(models)), config), config, started)
+
+
+def run_catalogue(
+    make: Callable[[], C],
+    config: ServeConfig,
+    started: Callable[[str, C], None],
+    further: Callable[[C], Iterable[Route]] = lambda catalogue: (),
+) -> None:
+    """Do the same with a catalogue that is made once the port is taken, and its further routes."""
     _allow_files(config.max_connections)
     with listen(config) as bound:  # before models are loaded, which may take long
-        catalogue = Catalogue(dict(named_paths(models)), config)
-        server = make_server(catalogue, config)
+        catalogue = make()
+        server = make_server(catalogue, config, further(catalogue))
         gc.freeze()  # models are here to stay
         # a body with many small lists would be looked through often
         gc.set_threshold(50_000, 20, 20)
@@ -265,11 +277,13 @@ def run(
 class Serving:
     """A server in a thread of this process: `address` to ask, `close()` to end; a `with` block does."""
 
-    def __init__(self, catalogue: Catalogue, config: ServeConfig) -> None:
+    def __init__(
+        self, catalogue: Catalogue, config: ServeConfig, further: Iterable[Route] = ()
+    ) -> None:
         self._bound = listen(config)
         self.address = address_of(self._bound, config)
         self.catalogue = catalogue
-        self._server = make_server(catalogue, config)
+        self._server = make_server(catalogue, config, further)
         self._thread = threading.Thread(
             target=self._server.run, kwargs={"sockets": [self._bound]}, daemon=True
         )

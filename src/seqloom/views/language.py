@@ -78,7 +78,7 @@ def passage(
     measured, and the costs of its tokens are those that went into the table. A token belongs to the
     passage in which it starts.
     """
-    data = _head(test, HEAD)
+    data = head(test, HEAD)
     _, bits, starts = _located(models[guide], data)
     begin, end = choose(data, bits, starts, length)
     return Passage(
@@ -167,7 +167,7 @@ def _end(data: bytes, begin: int, length: int) -> int:
     return at
 
 
-def _head(corpus: Corpus, size: int) -> bytes:
+def head(corpus: Corpus, size: int) -> bytes:
     """Return the first bytes of the text, up to the end of a line, word or character."""
     data = b""
     for document in corpus.documents:

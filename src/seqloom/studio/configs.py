@@ -1,0 +1,29 @@
+"""Options of `seqloom studio`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from seqloom.config import option
+from seqloom.errors import ConfigError
+from seqloom.serving.configs import ServeConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudioConfig(ServeConfig):
+    """Where the page is, whether it is opened, and what its server allows."""
+
+    port: int = option(0, "Port to listen on  [default: a free one].", minimum=0, maximum=65535)
+    access_log: bool = option(False, "A line of JSON for each request, on standard error.")
+    browser: bool = option(True, "Open the page in a browser.")
+    train: bool = option(
+        True, "Train a small set of models on the bundled text where there are none."
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.key is not None:
+            raise ConfigError(
+                "the page takes no key; leave key out here, or serve models to others with `seqloom serve`",
+                ["key"],
+            )

@@ -1,0 +1,106 @@
+"""A real browser for tests of the page; where there is none, they skip and say why."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+sync_api = pytest.importorskip(
+    "playwright.sync_api", reason="no playwright; pip install 'seqloom[browser]'"
+)
+pytest.importorskip("uvicorn")
+pytest.importorskip("starlette")
+
+NAMES = (os.environ.get("SEQLOOM_BROWSER"), "chromium-headless-shell", "chromium", "google-chrome")
+FOUND = next((shutil.which(name) for name in NAMES if name and shutil.which(name)), None)
+if FOUND is None:
+    pytest.skip(
+        "no Chromium; apt-get install --no-install-recommends chromium-headless-shell",
+        allow_module_level=True,
+    )
+AXE = os.environ.get("SEQLOOM_AXE")  # axe.min.js of npm's axe-core
+PICTURES = os.environ.get("SEQLOOM_PICTURES")  # a directory that keeps what was photographed
+
+SIZES = {"wide": (1280, 800), "phone": (360, 740)}
+LOOKS = [(size, scheme) for size in SIZES for scheme in ("light", "dark")]
+
+
+@pytest.fixture(scope="session")
+def browser():
+    with sync_api.sync_playwright() as driver:
+        one = driver.chromium.launch(executable_path=FOUND)
+        yield one
+        one.close()
+
+
+class Page:
+    """A page of the studio in a window of its own, `page` of Playwright; `wrong` is what must not be."""
+
+    def __init__(self, browser, address: str, size: str = "wide", scheme: str = "light") -> None:
+        width, height = SIZES[size]
+        self.context = browser.new_context(
+            viewport={"width": width, "height": height},
+            color_scheme=scheme,
+            reduced_motion="reduce",
+            locale="en-GB",
+        )
+        self.page, self.address, self.wrong = self.context.new_page(), address, []
+        self.page.set_default_timeout(60_000)
+        self.page.on("console", lambda said: self._said(said))
+        self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
+        self.page.on("dialog", lambda dialog: (self.wrong.append("a dialog"), dialog.dismiss()))
+        self.context.route("**/*", self._route)
+        self.refused: tuple[str, ...] = ()  # words of console messages that a test expects
+
+    def _said(self, said) -> None:
+        if said.type in ("error", "warning") and not any(one in said.text for one in self.refused):
+            self.wrong.append(said.text)
+
+    def _route(self, route) -> None:
+        if route.request.url.startswith(self.address):
+            route.continue_()
+        else:
+            self.wrong.append(route.request.url)
+            route.abort()
+
+    def open(self, place: str) -> None:
+        """Open a view by its address, from the beginning, and wait until it is there."""
+        self.page.goto("about:blank")
+        self.page.goto(f"{self.address}/#{place}")
+        self.page.wait_for_selector("footer.signature")
+
+    def quiet(self) -> None:
+        """Wait until nothing is asked for any more."""
+        self.page.wait_for_load_state("networkidle")
+
+    def photograph(self, name: str) -> None:
+        """Keep a picture, where pictures are wanted."""
+        if PICTURES:
+            self.page.screenshot(path=Path(PICTURES) / f"{name}.png", full_page=True)
+
+    def check_access(self) -> None:
+        """Let axe-core look for what keeps people out; nothing serious may be found."""
+        if AXE is None:
+            pytest.skip("no axe-core; SEQLOOM_AXE names its axe.min.js")
+        self.page.evaluate(Path(AXE).read_text(encoding="utf-8"))
+        found = self.page.evaluate("axe.run(document)")["violations"]
+        serious = [
+            (one["id"], [node["html"][:150] for node in one["nodes"][:3]])
+            for one in found
+            if one["impact"] in ("serious", "critical")
+        ]
+        assert not serious, serious
+
+    def check_width(self) -> None:
+        """Nothing may stand out at the side."""
+        width = self.page.viewport_size["width"]
+        shown = self.page.evaluate("document.documentElement.scrollWidth")
+        assert shown <= width, f"{shown} of {width}"
+
+    def close(self) -> None:
+        """Close, and fail if anything went wrong or left the server."""
+        self.context.close()
+        assert not self.wrong, self.wrong
