@@ -164,9 +164,9 @@ def _put_job(context, words, job):
 def _digest(job):
     """Return a name of a kind of job, for the symbol of its code.
 
-    A symbol is made of a function's name, the types of its arguments, which here do not tell one kind of job
-    from another, and a number that the process counts up. Kernels that other processes have compiled, and this
-    one loads, may have the same number: two kinds of jobs with one symbol would run each other's code.
+    A symbol is made of a function's name, the types of its arguments, which here do not tell one kind of
+    job from another, and a number that the process counts up. Kernels that other processes compiled may have
+    the same number: where both are loaded, two kinds of jobs with one symbol would run each other's code.
     """
     return sha256(f"{job.instance_class.__module__}.{job}".encode()).hexdigest()[:16]
 
