@@ -28,6 +28,7 @@ def keep(comparison: Comparison, directory: Path, wanted: Sequence[str], *, runn
     values: dict[str, Any] = comparison.to_dict() | {
         "measure_title": ladder.measure.title,
         "measure_form": ladder.measure.form,
+        "measure_log": ladder.measure.log,
         "lower_is_better": ladder.measure.lower,
         "models": ladder.models,
         "size_unit": ladder.size_unit,

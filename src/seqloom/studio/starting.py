@@ -13,6 +13,7 @@ from seqloom.serving.fields import Refused
 from seqloom.studio.shelf import RESULT, Shelf, read_json
 
 EXCERPT = 600  # characters of the bundled text that are shown where no comparison kept any
+LINES = 6  # of held-out text that the first view shows
 ROOTS = ("compare/*/*", "studio/*/*/*")  # rungs below the cache: of `compare`, of files given to the page
 
 
@@ -85,14 +86,23 @@ def comparison(shelf: Shelf, name: str = "") -> dict[str, Any]:
         if name not in listed:
             row = {key: value for key, value in book.result.items() if key != "measures"}
             rungs.append(row | book.result.get("measures", {}) | {"model": name})
-    is_text = kept.get("task") in (None, "text")
+    held_out = kept.get("held_out") or excerpt()
     return kept | {
         "rungs": rungs,
         "measure": measure,
         "directory": None if path is None else str(path.parent),
-        "held_out": kept.get("held_out") or excerpt(),
-        "is_text": is_text,
+        "held_out": held_out,
+        "lines": some_lines(held_out),
+        "is_text": kept.get("task") in (None, "text"),
     }
+
+
+def some_lines(text: str) -> str:
+    """Return the lines next to each other that hold most text; empty ones are left out."""
+    lines = [line for line in text.split("\n") if line.strip()]
+    starts = range(max(1, len(lines) - LINES + 1))
+    best = max(starts, key=lambda i: (sum(map(len, lines[i : i + LINES])), -i))
+    return "\n".join(lines[best : best + LINES])
 
 
 def _measure(shelf: Shelf) -> str | None:

@@ -10,7 +10,8 @@ export function Said({ answer }) {
   return answer.waiting && !answer.values ? html`<p class="wait" role="status">One moment ...</p>` : null;
 }
 
-// Bars: rows {name, value, ghost, cut, title, onClick}, with shares of `whole`; a cut row stays, struck out.
+// Bars: rows {name, value, ghost, cut, title, onClick, why}, with shares of `whole`; a cut row stays, struck out; `why`
+// is where a number is explained.
 export function Bars({ rows, label, whole = 1, shown = percent }) {
   return html`<ul class="bars" aria-label=${label}>${rows.map((row) => html`<li key=${row.key ?? row.name} class=${row.cut ? "cut" : ""}>
     ${row.onClick
@@ -19,7 +20,7 @@ export function Bars({ rows, label, whole = 1, shown = percent }) {
     <span class="track" aria-hidden="true">
       <span class="ghost" style=${{ width: `${Math.min(100, (100 * (row.ghost ?? 0)) / whole)}%` }}></span>
       <span class="fill" style=${{ width: `${row.cut ? 0 : Math.min(100, (100 * row.value) / whole)}%` }}></span></span>
-    <span class="value">${shown(row.cut ? row.ghost : row.value)}</span></li>`)}</ul>`;
+    <span class="value">${shown(row.cut ? row.ghost : row.value)}</span>${row.why && html`<a class="why" href=${row.why} aria-label=${`why ${row.name}?`}>why?</a>`}</li>`)}</ul>`;
 }
 
 // A table: columns {title, of: row => shown, sort: row => number}; the first column heads its row.

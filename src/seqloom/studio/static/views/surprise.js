@@ -3,6 +3,7 @@ import { html, useEffect, useMemo, useState } from "../parts/html.js";
 import { askOnce, useAsk } from "../parts/ask.js";
 import { written } from "../parts/address.js";
 import { Choice, Slider, TextBox } from "../parts/controls.js";
+import { ladder } from "../parts/ladder.js";
 import { Coloured, Folded, Legend, Said, Table, heat, number, percent, twoSided, visible } from "../parts/shown.js";
 import { Signature, inPython, inShell } from "../parts/signature.js";
 
@@ -19,13 +20,7 @@ function Detail({ piece, before, models }) {
 
 export default function Surprise({ models, all, chosen, text, options, comparison, change }) {
   const [at, setAt] = useState(null);
-  const ladder = useMemo(() => {
-    const order = (comparison?.rungs ?? []).filter((row) => typeof row[comparison.measure] === "number");
-    order.sort((a, b) => (comparison.lower_is_better === false ? 1 : -1) * (a[comparison.measure] - b[comparison.measure]));
-    const names = order.map((row) => row.model);
-    const ordered = names.map((name) => models.find((model) => model.name === name)).filter(Boolean);
-    return [...ordered, ...models.filter((model) => !names.includes(model.name))];
-  }, [models, comparison]);
+  const rungs = useMemo(() => ladder(models, comparison), [models, comparison]);
   const model = chosen[0];
   const other = models.find((one) => one.name === options.other && one !== model) ?? null;
   const answer = useAsk(...(model && !other ? question(model, text) : [null]));
@@ -33,29 +28,29 @@ export default function Surprise({ models, all, chosen, text, options, compariso
   useEffect(() => { // the whole ladder, so that the slider moves at once
     const ended = new AbortController();
     (async () => {
-      for (const one of ladder) {
+      for (const one of rungs) {
         if (ended.signal.aborted) return;
         await askOnce(...question(one, text), { signal: ended.signal }).catch(() => null);
       }
     })();
     return () => ended.abort();
-  }, [ladder, text]);
+  }, [rungs, text]);
   useEffect(() => setAt(null), [text, model?.name, other?.name]);
 
   const found = answer.values;
   const places = useMemo(() => (compared.values ? [...compared.values.data.rows].sort((a, b) => a.number - b.number) : null), [compared.values]);
   const largest = compared.values?.data.rows.slice(0, 12) ?? [];
-  const step = Math.max(0, ladder.indexOf(model));
+  const step = Math.max(0, rungs.indexOf(model));
   const pieces = other ? places : found?.pieces;
   const colour = other ? (piece) => twoSided(piece.difference ?? 0, 8) : (piece) => heat((piece.bits ?? 99) / Math.max(1, piece.weight));
   const before = (i) => pieces.slice(0, i).map((piece) => piece.text).join("");
   const perByte = found && found.bytes ? found.bits / found.bytes : null;
-  const names = ladder.map((one) => [one.name, one.name]);
+  const names = rungs.map((one) => [one.name, one.name]);
   return html`<h1>Surprise</h1>
     <p class="soft">Red costs much, pale little. Drag the slider from the simplest model to the best: what it learns is what cools.</p>
     <${TextBox} rows=${4} value=${text} onChange=${(value) => change({ text: value })} />
     <div class="controls" data-unsaved>
-      ${ladder.length > 1 && html`<${Slider} label="model" min="0" max=${ladder.length - 1} value=${step} shown=${(i) => ladder[i].name} onChange=${(i) => change({ models: [ladder[i].name] })} />`}
+      ${rungs.length > 1 && html`<${Slider} label="model" min="0" max=${rungs.length - 1} value=${step} shown=${(i) => rungs[i].name} onChange=${(i) => change({ models: [rungs[i].name] })} />`}
       <${Choice} label="model" value=${model?.name} choices=${names} onChange=${(name) => change({ models: [name] })} />
       <${Choice} label="less" value=${other?.name ?? ""} choices=${[["", "nothing"], ...names.filter(([name]) => name !== model?.name)]} onChange=${(name) => change({ options: { other: name || null } })} />
     </div>
