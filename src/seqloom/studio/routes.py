@@ -10,9 +10,10 @@ from seqloom.contracts import LanguageModel
 from seqloom.serving.answering import Exchange, Handler, encode_long
 from seqloom.serving.app import Route
 from seqloom.serving.fields import Fields, Refused
-from seqloom.studio import page
+from seqloom.studio import page, shannon
 from seqloom.studio.comparing import Comparing, dropped
 from seqloom.studio.following import coloured, following
+from seqloom.studio.looking import listed as plain
 from seqloom.studio.looking import look
 from seqloom.studio.shelf import Shelf
 from seqloom.studio.starting import comparison, listed
@@ -76,6 +77,23 @@ class Studio:
             model, asked.text("text", "") or "", top or 0
         )
 
+    def game(self, asked: Fields) -> dict[str, Any]:
+        """Return what a game of guessing comes to; with a model, what the same characters cost it."""
+        text = asked.text("text", "") or ""
+        start = asked.integer("start", 0, 0, len(text)) or 0
+        guesses = asked.raw("guesses", [])
+        if not (
+            isinstance(guesses, list)
+            and len(guesses) <= shannon.MOST
+            and all(type(one) is int and 1 <= one <= len(shannon.ALPHABET) for one in guesses)
+        ):
+            wanted = f"at most {shannon.MOST} whole numbers from 1 to {len(shannon.ALPHABET)}"
+            asked.refuse("guesses", wanted)
+        if "model" not in asked:
+            return plain(shannon.played(text, start, guesses))
+        at = shannon.places(text, start, len(guesses))
+        return plain(shannon.by_model(self.language_model(asked), text, at))
+
     def routes(self) -> Iterator[Route]:
         """Yield the page, its files, and what it asks."""
         yield Route("GET", "/", page.index(self), "The page of `seqloom studio`.", None, True)
@@ -89,6 +107,7 @@ class Studio:
             ("open", self.opened, "Open a model; which views it has."),
             ("next", self.following, "What may follow a prompt, summed over spellings."),
             ("stop", self.stop, "Stop the comparison that runs."),
+            ("game", self.game, "Shannon's game: what guesses cost."),
             ("passage", self.coloured, "What each piece of a text costs."),
         ):
             yield Route("POST", f"/studio/{name}", _posted(function), help, BODY)

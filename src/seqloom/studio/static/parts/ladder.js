@@ -1,8 +1,6 @@
 // The models of a comparison in order, and some of them to begin with.
 const START = 4; // models that are shown first
 
-export const firstLine = (text) => text.split("\n").find((line) => line.includes(" ")) ?? text;
-
 export const form = (pattern, value) => { // Python's formats of the library's columns: .3f, .1%, ,.2f
   if (typeof value !== "number" || !Number.isFinite(value)) return value === undefined || value === null ? "-" : String(value);
   const [, comma, digits, kind] = /^(,?)\.?(\d*)([f%d]?)$/.exec(pattern ?? ".3f") ?? ["", "", "3", "f"];

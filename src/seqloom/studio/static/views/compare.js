@@ -34,8 +34,8 @@ function Place({ models, prompt, views, change }) {
       <button type="button" class="quiet" data-unsaved onClick=${() => change({ options: { at: null } })}>close</button></h2>
     <div class="columns small">${models.map((model, i) => html`<section key=${model.name} class="column" data-model=${model.name}><header><h3>${model.name}</h3></header>
       <${Said} answer=${answers[i] ?? {}} />${answers[i]?.values && html`<${Bars} label=${`next characters by ${model.name}`} whole=${Math.max(0.05, Math.exp(answers[i].values.characters[0]?.[1] ?? 0))}
-        rows=${answers[i].values.characters.slice(0, ROWS).map(([text, score]) => ({ key: text, name: visible(text), value: Math.exp(score), ghost: 0,
-          why: steps?.fits(model) ? written({ view: "step", models: [model.name], text: prompt, options: { next: text } }) : null }))} />`}</section>`)}</div></section>`;
+        rows=${answers[i].values.characters.slice(0, ROWS).map(([text, score], at) => ({ key: text, name: visible(text), value: Math.exp(score), ghost: 0,
+          why: at === 0 && steps?.fits(model) ? written({ view: "step", models: [model.name], text: prompt }) : null }))} />`}</section>`)}</div></section>`;
 }
 
 // The slider from the worst model to the best, and the text that it cools.

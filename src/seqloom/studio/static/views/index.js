@@ -2,10 +2,9 @@
 // when first opened; `start` makes the text that it begins with of the held-out text and the comparison; `style` is a file of its own
 // beside it. A view's module has a default export: a component of {models, all, chosen, text, heldOut, options,
 // comparison, comparisons, training, views, change}. A model's `views` are null until it was first opened.
-import { firstLine } from "../parts/ladder.js";
-
 export const language = (model) => model.task === "language model";
 export const has = (name) => (model) => model.views === null || model.views.includes(name);
+export const firstLine = (text) => text.split("\n").find((line) => line.includes(" ")) ?? text;
 
 export const GROUPS = { home: "", text: "One text", inside: "Inside a model", data: "Data and training", learn: "Learn" };
 
@@ -21,4 +20,5 @@ export const VIEWS = [
 
   // q-attention: attention, alignments (inside), runs (data)
 
+  { group: "learn", name: "game", title: "Guess the text", fits: language, load: () => import("./game.js") },
 ];
