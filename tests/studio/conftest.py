@@ -20,7 +20,9 @@ def studio(shelf_folder):
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(
+    scope="module"
+)  # while it is open, nobody else can run an event loop in this process
 def browser():
     from tests.studio.browser import launched
 

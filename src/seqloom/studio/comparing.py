@@ -160,7 +160,9 @@ def _folder(files: dict[str, bytes]) -> Path:
         folder.touch()
         older = sorted(root.iterdir(), key=lambda one: -one.stat().st_mtime)[KEPT:]
     except OSError as error:
-        raise Refused(f"{folder} cannot be written: {error.strerror or error}", status=503) from None
+        raise Refused(
+            f"{folder} cannot be written: {error.strerror or error}", status=503
+        ) from None
     for one in older:
         shutil.rmtree(one, ignore_errors=True)
     return folder

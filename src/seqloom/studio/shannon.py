@@ -62,11 +62,14 @@ def places(text: str, start: int, n: int) -> list[int]:
 def played(text: str, start: int, guesses: Sequence[int]) -> dict[str, Any]:
     """Return what a game comes to: bits of each character, per byte, and their interval over words."""
     at, bits = places(text, start, len(guesses)), costs(guesses)
-    words = [len(re.findall(r"\S\s", text[: i + 1])) for i in at]  # a space belongs to the next word
+    words = [
+        len(re.findall(r"\S\s", text[: i + 1])) for i in at
+    ]  # a space belongs to the next word
     per_word = [bits[np.equal(words, one)] for one in sorted(set(words))]
     interval = (
         bootstrap.interval(
-            np.array([one.sum() for one in per_word]), np.array([float(len(one)) for one in per_word])
+            np.array([one.sum() for one in per_word]),
+            np.array([float(len(one)) for one in per_word]),
         )
         if per_word
         else (math.nan, math.nan)
@@ -83,5 +86,7 @@ def played(text: str, start: int, guesses: Sequence[int]) -> dict[str, Any]:
 
 def by_model(model: LanguageModel, text: str, at: Sequence[int]) -> dict[str, Any]:
     """Return what the same characters cost a model that read the same text before them."""
-    bits = np.array([-math.log2(max(character_share(model, text[:i], text[i]), 1e-300)) for i in at])
+    bits = np.array(
+        [-math.log2(max(character_share(model, text[:i], text[i]), 1e-300)) for i in at]
+    )
     return {"bits": bits, "per_byte": float(bits.mean()) if len(bits) else None}

@@ -14,7 +14,10 @@ from seqloom.studio.shelf import RESULT, Shelf, read_json
 
 EXCERPT = 600  # characters of the bundled text that are shown where no comparison kept any
 LINES = 6  # of held-out text that the first view shows
-ROOTS = ("compare/*/*", "studio/*/*/*")  # rungs below the cache: of `compare`, of files given to the page
+ROOTS = (
+    "compare/*/*",
+    "studio/*/*/*",
+)  # rungs below the cache: of `compare`, of files given to the page
 
 
 def newest_comparison() -> Path | None:

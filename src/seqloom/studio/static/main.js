@@ -4,6 +4,7 @@ import { ask, forget } from "./parts/ask.js";
 import { change, useAddress, written } from "./parts/address.js";
 import { chosenFirst } from "./parts/ladder.js";
 import { Watched } from "./parts/starter.js";
+import { Tour, stopOf, stopState } from "./parts/tour.js";
 import { GROUPS, VIEWS } from "./views/index.js";
 
 const EVERY = 5000; // milliseconds between two looks at the shelf
@@ -99,7 +100,7 @@ function styled(file) { // a view's own style, there before the view is
 const whole = (options) => Object.fromEntries(WHOLE.map((key) => [key, options[key]]));
 
 // The menu: a column beside the view where there is room, else behind a button.
-function Menu({ entry, state }) {
+function Menu({ entry, state, tour }) {
   const [open, setOpen] = useState(false);
   const box = useRef(null);
   useEffect(() => setOpen(false), [entry]);
@@ -118,7 +119,7 @@ function Menu({ entry, state }) {
     <nav id="views" aria-label="Views" class=${open ? "open" : ""}>${Object.entries(GROUPS).map(([group, title]) => {
       const views = VIEWS.filter((view) => view.group === group);
       return views.length > 0 && html`<div key=${group} class="group">${title && html`<p id=${`group-${group}`}>${title}</p>`}
-        <ul aria-labelledby=${title ? `group-${group}` : undefined}>${views.map(link)}</ul></div>`;
+        <ul aria-labelledby=${title ? `group-${group}` : undefined}>${group === "learn" && html`<li><a href=${written(tour.view ? tour : { view: "compare", options: { tour: 1 } })} aria-current=${stopOf(state.options) ? "step" : undefined} onClick=${() => setOpen(false)}>Guided tour</a></li>`}${views.map(link)}</ul></div>`;
     })}</nav></header>`;
 }
 
@@ -137,6 +138,7 @@ function App() {
   const heldOut = useMemo(() => (entry.start ? entry.start(kept, shelf?.comparison) : kept), [entry, kept, shelf?.comparison.lines]); // what this view begins with
   const text = state.text ?? heldOut;
   const training = shelf?.training;
+  const tour = stopOf(state.options);
   useEffect(() => {
     document.title = `${entry.title} · seqloom studio`;
   }, [entry]);
@@ -154,14 +156,15 @@ function App() {
     addEventListener("keydown", key);
     return () => removeEventListener("keydown", key);
   }, []);
-  return html`<${Menu} entry=${entry} state=${state} />
+  return html`<${Menu} entry=${entry} state=${state} tour=${shelf ? stopState(tour ?? 1, { models: all, comparison: shelf.comparison }, VIEWS) : {}} />
     <main tabindex="-1">
       ${error && html`<p class="error" role="alert">${error}</p>`}
       ${news && html`<p class="note" role="status">${news}</p>`}
       <${Watched} training=${training} />
       ${missing.map((name) => html`<p class="error" role="alert">There is no model ${name} here; it may have been removed.</p>`)}
       ${failed && html`<p class="error" role="alert">${failed}</p>`}
-      ${shelf && View ? html`<${View} ...${{ models, all, chosen, text, heldOut, options: state.options, comparison: shelf.comparison, comparisons: shelf.comparisons, training, views: VIEWS, change }} />` : html`<p class="wait" role="status">One moment ...</p>`}
+      ${shelf && tour && html`<${Tour} key=${tour} number=${tour} shelf=${{ models: all, comparison: shelf.comparison }} views=${VIEWS} state=${state} />`}
+      ${shelf && View ? html`<div class="shown" key=${entry.name}><${View} ...${{ models, all, chosen, text, heldOut, options: state.options, comparison: shelf.comparison, comparisons: shelf.comparisons, training, views: VIEWS, change }} /></div>` : html`<p class="wait" role="status">One moment ...</p>`}
     </main>`;
 }
 

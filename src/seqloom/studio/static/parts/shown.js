@@ -42,8 +42,8 @@ export const heat = (level) => `rgb(var(--warm) / ${Math.max(0, Math.min(0.8, le
 export const twoSided = (value, most) => `rgb(var(${value > 0 ? "--warm" : "--cold"}) / ${Math.min(0.75, (0.75 * Math.abs(value)) / most).toFixed(3)})`;
 
 // Coloured text: pieces {text}; `colour(piece, i)`; pointing at, focusing or clicking a piece calls `onAt(i)`; the
-// arrow keys go through the pieces.
-export function Coloured({ pieces, colour, at, onAt, onPick, label }) {
+// arrow keys go through the pieces; `picked`: a set of those that are marked.
+export function Coloured({ pieces, colour, at, onAt, onPick, label, picked }) {
   const key = (event) => {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (step) {
@@ -57,7 +57,7 @@ export function Coloured({ pieces, colour, at, onAt, onPick, label }) {
   return html`<div class="coloured" tabindex="0" role="group" aria-label=${label} aria-description="arrow keys go from piece to piece"
     onKeyDown=${key} onPointerOver=${(event) => Number.isInteger(place(event)) && onAt(place(event))}
     onClick=${(event) => Number.isInteger(place(event)) && (onAt(place(event)), onPick?.(place(event)))}>
-    ${pieces.map((piece, i) => html`<span key=${i} data-i=${i} class=${i === at ? "at" : ""}
+    ${pieces.map((piece, i) => html`<span key=${i} data-i=${i} class=${`${i === at ? "at" : ""}${picked?.has(i) ? " picked" : ""}`}
       style=${{ backgroundColor: colour(piece, i) }}>${piece.text === "" ? "¶" : piece.text.endsWith("\n") ? `${piece.text.slice(0, -1)}↵\n` : piece.text}</span>`)}</div>`;
 }
 
