@@ -1,4 +1,4 @@
-"""What the page offers teachers: Shannon's game, guessing first, the tour; and a file that is dropped on it."""
+"""What the page offers teachers: Shannon's game, guessing first, the tour; and a file dropped on it."""
 
 import json
 import math

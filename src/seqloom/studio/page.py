@@ -125,8 +125,9 @@ def table(found: dict[str, Any]) -> str:
     return (
         f"<div class=headed><h1>Compare</h1></div><p class=answer>{sentence}</p><div class=hero>"
         f"<section><div class=controls></div><div class=coloured>{text}</div></section>"
-        f"<section><table class=rungs><thead><tr><th scope=col>model</th><th scope=col></th><th scope=col>{title}"
-        f"</th><th scope=col class=interval>95%</th></tr></thead><tbody>{body}</tbody></table></section></div>"
+        f"<section><table class=rungs><thead><tr><th scope=col>model</th><th scope=col></th>"
+        f"<th scope=col>{title}</th><th scope=col class=interval>95%</th></tr></thead><tbody>{body}</tbody>"
+        f"</table></section></div>"
     )
 
 
@@ -148,10 +149,11 @@ def _row(row: dict[str, Any], found: dict[str, Any], measure: str, most: float) 
     span = f"<rect class=span x={low:.2f} y=3 width={max(0.6, high - low):.2f} height=4 />"
     width = 100 * _numbers([value], None) / most
     interval = " to ".join(format(one, form) for one in ends) if known else "-"
+    mark = "<span class=mark>★</span>" if name == found.get("best") else ""
     return (
-        f"<tr><th scope=row>{escape(name)}{'<span class=mark>★</span>' * (name == found.get('best'))}</th><td>"
-        f'<svg class=bar viewBox="0 0 100 10" preserveAspectRatio=none aria-hidden=true><rect class=track width=100 '
-        f"height=10 /><rect class=fill width={width:.2f} height=10 />{span if known else ''}</svg></td>"
+        f"<tr><th scope=row>{escape(name)}{mark}</th><td><svg class=bar viewBox='0 0 100 10' "
+        f"preserveAspectRatio=none aria-hidden=true><rect class=track width=100 height=10 />"
+        f"<rect class=fill width={width:.2f} height=10 />{span if known else ''}</svg></td>"
         f"<td>{format(value, form) if isinstance(value, (int, float)) else '-'}</td>"
         f"<td class=interval>{interval}</td></tr>"
     )
