@@ -144,11 +144,11 @@ def _ordered(found: dict[str, Any]) -> list[dict[str, Any]]:
 def _row(row: dict[str, Any], found: dict[str, Any], measure: str, most: float) -> str:
     name, form = str(row.get("name") or row.get("model")), found.get("measure_form") or ".3f"
     value, ends = row.get(measure), row.get("interval")
-    known = isinstance(ends, (list, tuple)) and all(isinstance(one, float) for one in ends)
-    low, high = (100 * one / most for one in ends) if known else (0.0, 0.0)
+    known = [one for one in ends if isinstance(one, float)] if isinstance(ends, list) else []
+    low, high = [100 * one / most for one in known] if len(known) == 2 else (0.0, 0.0)
     span = f"<rect class=span x={low:.2f} y=3 width={max(0.6, high - low):.2f} height=4 />"
     width = 100 * _numbers([value], None) / most
-    interval = " to ".join(format(one, form) for one in ends) if known else "-"
+    interval = " to ".join(format(one, form) for one in known) if known else "-"
     mark = "<span class=mark>★</span>" if name == found.get("best") else ""
     return (
         f"<tr><th scope=row>{escape(name)}{mark}</th><td><svg class=bar viewBox='0 0 100 10' "
