@@ -58,6 +58,7 @@ SUITES = {
     "runtime": "runtime.run",
     "serving": "serving.run",
     "serving-load": "serving_load.run",
+    "studio": "studio.run",
 }
 LONG = (
     "drift",
@@ -77,6 +78,7 @@ LONG = (
     "runtime",
     "serving",
     "serving-load",
+    "studio",
 )  # only when named
 
 

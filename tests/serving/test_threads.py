@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 import threading
 from collections import deque
 from types import SimpleNamespace
@@ -107,6 +108,34 @@ def test_giving_up_hits_the_work_that_was_given_up_alone():
         assert answers == [sum(range(number)) for number in range(0, 600, 2)]
 
     asyncio.run(ask())
+
+
+def test_an_import_is_not_stopped_halfway(tmp_path, monkeypatch):
+    """Half a torch would stay in `sys.modules`: the work goes on until the module is there."""
+    slow = "import time\nfor _ in range(20):\n    time.sleep(0.01)\nwhole = True\n"
+    (tmp_path / "slowly_imported.py").write_text(slow)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    begun = threading.Event()
+
+    def work():
+        begun.set()
+        import slowly_imported  # noqa: F401 # type: ignore[import-not-found]
+
+        endless(threading.Event(), ended)
+
+    async def ask():
+        workers = Workers(1)
+        task = asyncio.ensure_future(workers.run(work))
+        await asyncio.to_thread(begun.wait, WAIT)
+        await asyncio.sleep(0.03)
+        task.cancel()
+        await asyncio.wait({task})
+        assert await asyncio.to_thread(ended.wait, WAIT)
+        assert sys.modules["slowly_imported"].whole
+
+    ended = threading.Event()
+    asyncio.run(ask())
+    monkeypatch.delitem(sys.modules, "slowly_imported")
 
 
 def test_errors_come_back_and_all_work_can_be_ended():

@@ -16,22 +16,17 @@ import pytest
 import seqloom
 from seqloom import NGram
 from seqloom.kernels.sampling import nucleus
-from tests.studio.browser import LOOKS, Page, browser  # noqa: F401
+from seqloom.studio.following import following
+from tests.studio.browser import LOOKS, Page
 from tests.studio.shelves import EVIL_LINE, HOSTILE, TEXT, after
 
 VIEWS = {
     "compare": "compare",
+    "place": "compare?m=byte-2&t=to%20be%20or%20not&at=6",
     "next": "next?m=byte-2&m=bpe-2&m=hmm&t=to%20be%20o",
     "surprise": "surprise?m=byte-4&t=to%20be%20or%20not",
     "difference": "surprise?m=byte-4&t=to%20be%20or%20not&other=hmm",
 }
-
-
-@pytest.fixture
-def opened(browser, studio):  # noqa: F811
-    made = Page(browser, studio.address)
-    yield made
-    made.close()
 
 
 def text_of(page, selector):
@@ -40,19 +35,15 @@ def text_of(page, selector):
 
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize(("size", "scheme"), LOOKS)
-def test_every_view_opens_in_every_look(browser, studio, view, size, scheme):  # noqa: F811
+def test_every_view_opens_in_every_look(browser, studio, view, size, scheme):
     made = Page(browser, studio.address, size, scheme)
-    made.open(VIEWS[view])
-    made.quiet()
-    made.photograph(f"{view}-{size}-{scheme}")
-    made.check_width()
-    assert made.page.locator("h1").count() == 1
+    made.check_look(VIEWS[view], f"{view}-{size}-{scheme}")
     made.close()
 
 
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_nobody_is_kept_out(browser, studio, view, scheme):  # noqa: F811
+def test_nobody_is_kept_out(browser, studio, view, scheme):
     made = Page(browser, studio.address, "wide", scheme)
     made.open(VIEWS[view])
     made.quiet()
@@ -62,12 +53,12 @@ def test_nobody_is_kept_out(browser, studio, view, scheme):  # noqa: F811
         made.close()
 
 
-def test_the_table_is_there_without_a_script(browser, studio):  # noqa: F811
+def test_the_table_is_there_without_a_script(browser, studio):
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
     page.goto(studio.address)
     assert page.get_by_role("row").count() == 6
-    assert page.get_by_role("row", name="byte-4").get_by_role("cell").first.inner_text() == "2.500"
+    assert page.get_by_role("row", name="byte-4").get_by_role("cell").nth(1).inner_text() == "2.500"
     context.close()
 
 
@@ -198,9 +189,43 @@ def test_the_largest_disagreements(opened, studio):
 
 def test_rows_of_the_table_open_their_model(opened):
     opened.open("compare")
-    opened.page.get_by_role("row", name="byte-4").get_by_role("link", name="Next token").click()
+    row = opened.page.locator('tr[data-rung="byte-4"]')
+    assert row.get_by_role("cell").nth(1).inner_text() == "2.500"
+    assert row.get_by_role("cell").nth(2).inner_text() == "2.400 to 2.600"
+    row.get_by_role("button", name="byte-4").click()
+    opened.page.locator(".card").get_by_role("link", name="Next token").click()
     opened.page.wait_for_function("() => location.hash.startsWith('#next?m=byte-4')")
     assert bars(opened.page, "byte-4")
+
+
+def test_held_out_lines_cool_from_the_worst_model_to_the_best(opened, studio):
+    text = "to be or not\nthe dog sat"
+    opened.open(f"compare?t={quote(text)}")
+    slider = opened.page.get_by_role("slider")
+    slider.focus()
+    seen = []
+    for key, name in (("Home", HOSTILE), ("End", "bpe-2")):
+        slider.press(key)
+        opened.page.locator(".reading", has_text=f"with {name}").wait_for()
+        model = studio.catalogue.served(name).model
+        wanted = -model.score(text) / math.log(2) / (len(text) + (model.unit == "line"))
+        seen.append(float(text_of(opened.page, "[data-bits]")))
+        assert seen[-1] == pytest.approx(wanted, abs=6e-4)
+        assert opened.page.locator("tr.at th").inner_text().removesuffix("★") == name
+    assert seen[0] > seen[1]
+
+
+def test_a_click_on_a_word_shows_what_four_models_expect_there(opened, studio):
+    opened.open("compare?m=byte-4&t=to%20be%20or%20not")
+    opened.quiet()
+    opened.page.locator(".coloured span").nth(6).click()
+    opened.page.locator(".place .column").nth(3).wait_for()
+    opened.page.wait_for_function("() => location.hash.includes('at=6')")
+    for name in ("byte-4", "hmm"):
+        found = following(studio.catalogue.served(name).model, "to be ")["characters"]
+        for (text, score), (shown_text, value, _) in zip(found, bars(opened.page, name)):
+            assert shown_text == text.replace(" ", "␣").replace("\n", "↵")
+            assert value == (shown(math.exp(score)) or value)
 
 
 def test_views_are_reached_by_keyboard(opened):
@@ -282,7 +307,7 @@ def test_a_very_long_text_is_cut_and_the_page_goes_on(opened):
     assert opened.page.get_by_text("Of 10,200,000 characters").count() == 0
 
 
-def test_a_server_that_stops_and_a_model_that_goes(browser, tmp_path):  # noqa: F811
+def test_a_server_that_stops_and_a_model_that_goes(browser, tmp_path):
     from seqloom.studio.server import open_studio
 
     model = NGram(order=2, tokenizer="byte").fit(TEXT)

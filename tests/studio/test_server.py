@@ -5,6 +5,7 @@ import http.client
 import json
 import re
 import shutil
+import time
 
 import pytest
 
@@ -194,7 +195,9 @@ def test_a_comparison_keeps_what_the_page_shows(tmp_path, monkeypatch):
 def test_no_model_at_all(tmp_path):
     """Nothing is trained unless the newest comparison was asked for, and the page says that there is none."""
     with open_studio(tmp_path) as studio:
-        assert values(studio, "/studio/models") == {"models": [], "training": None}
+        assert values(studio, "/studio/models") == {
+            "models": [], "comparisons": [], "training": None,
+        }  # fmt: skip
         assert b"No comparison" in ask(studio, "/")[2]
     with pytest.raises(ConfigError, match="no such directory"):
         open_studio(tmp_path / "nowhere")
@@ -202,20 +205,55 @@ def test_no_model_at_all(tmp_path):
         StudioConfig(key="secret")
 
 
+def finished(studio):
+    """How a comparison that runs here ended."""
+    studio._studio.comparing._reader.join(300)
+    return values(studio, "/studio/models")["training"]
+
+
 def test_a_small_set_is_trained_where_there_is_none(tmp_path, monkeypatch):
-    from seqloom.studio import starting
+    from seqloom.studio import comparing
 
     monkeypatch.setenv("SEQLOOM_CACHE", str(tmp_path))
-    monkeypatch.setattr(starting.Training.__init__, "__defaults__", (("uniform", "byte-2"),))
+    monkeypatch.setattr(comparing.small_set, "__defaults__", (("uniform", "byte-2"),))
     with open_studio() as studio:
-        training = studio._studio.training
-        assert values(studio, "/studio/models")["training"]["of"] == 2
-        assert training.child.wait(300) == 0, training.said
+        assert values(studio, "/studio/models")["training"]["running"]
+        ended = finished(studio)
+        assert (ended["running"], ended["done"], ended["of"], ended["error"]) == (False, 2, 2, "")
         found = values(studio, "/studio/models")
         assert sorted(one["name"] for one in found["models"]) == ["byte-2", "uniform"]
-        assert found["training"] | {"said": ""} == {
-            "running": False, "done": 2, "of": 2, "said": "", "error": "",
-        }  # fmt: skip
+        assert not values(studio, "/studio/comparison")["running"]
+
+
+def test_a_dropped_file_is_compared_beside_the_page(tmp_path, monkeypatch):
+    """Its rungs come while it runs, a second one has to wait, and what is no data is refused in one line."""
+    monkeypatch.setenv("SEQLOOM_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "empty").mkdir()
+    rows = "".join(f"{word} day {i % 7}\t{word}\n" for i in range(60) for word in ("good", "bad"))
+    asked = {"files": [{"name": "../days.tsv", "content": "text\tlabel\n" + rows}], "minutes": 0.01}
+    with open_studio(tmp_path / "empty") as studio:
+        headers = {"content-type": "application/json"}
+        assert ask(studio, "/studio/compare", asked)[0] == 415
+        foreign = {**headers, "Origin": "http://example.org"}
+        assert ask(studio, "/studio/compare", asked, **foreign)[0] == 403
+        assert ask(studio, "/studio/compare", asked, **headers)[0] == 200
+        assert ask(studio, "/studio/compare", asked, **headers)[0] == 409
+        while not values(studio, "/studio/models")["training"]["done"]:
+            time.sleep(0.1)
+        (line,) = values(studio, "/studio/models")["comparisons"]
+        assert line["models"] == "classifiers"
+        seen = values(studio, f"/studio/comparison/{line['name']}")
+        assert seen["measure"] in seen["rungs"][0]
+        values(studio, "/studio/stop", {})
+        ended = values(studio, "/studio/models")["training"]
+        assert (ended["running"], ended["stopped"], ended["error"]) == (False, True, "")
+        short = {"files": [{"name": "numpy.py", "content": "import os"}]}
+        assert ask(studio, "/studio/compare", short, **headers)[0] == 200
+        error = finished(studio)["error"]
+        assert error.startswith("numpy.py: 9 bytes are too few")
+        large = {"files": [{"name": "a.txt", "content": "x" * 20_000_001}]}
+        status, _, data = ask(studio, "/studio/compare", large, **headers)
+        assert (status, b"20 MB" in data) == (413, True)
 
 
 def test_every_route_is_described(studio):

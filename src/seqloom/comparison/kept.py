@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,17 +17,39 @@ if TYPE_CHECKING:
 NAME = "comparison.json"  # as in a report
 
 
-def keep(comparison: Comparison, directory: Path) -> None:
-    """Write the comparison beside its rungs, with where they are and some lines of held-out text."""
+def keep(comparison: Comparison, directory: Path, wanted: Sequence[str], *, running: bool) -> None:
+    """Write the comparison beside its rungs, with where they are and some lines of held-out text; also
+    while it runs, so that who watches sees what there is. `wanted`: all rungs, trained or not yet.
+    """
     if not comparison.results or not directory.is_dir():
         return
     assert comparison.bench is not None
+    ladder = comparison.ladder
     values: dict[str, Any] = comparison.to_dict() | {
-        "measure_title": comparison.ladder.measure.title,
-        "lower_is_better": comparison.ladder.measure.lower,
+        "measure_title": ladder.measure.title,
+        "measure_form": ladder.measure.form,
+        "measure_log": ladder.measure.log,
+        "lower_is_better": ladder.measure.lower,
+        "models": ladder.models,
+        "size_unit": ladder.size_unit,
+        "columns": [one._asdict() for one in ladder.columns],
+        "front": front(comparison),
         "places": comparison.places,
-        "held_out": comparison.ladder.excerpt(comparison.bench.splits),
+        "held_out": ladder.excerpt(comparison.bench.splits),
+        "wanted": list(wanted),
+        "running": running,
     }
     text = json.dumps(values, ensure_ascii=False)
     with suppress(SeqloomError), directories.writing_file(directory / NAME) as path:  # a full disk
         path.write_bytes(text.encode("utf-8", "replace"))
+
+
+def front(comparison: Comparison) -> list[str]:
+    """Return the rungs than which none is both smaller and better, from the smallest on."""
+    measure, names, best = comparison.ladder.measure, list[str](), None
+    sized = [one for one in comparison.results if one.disk is not None]
+    for one in sorted(sized, key=lambda r: (r.disk or 0, r.value if measure.lower else -r.value)):
+        if best is None or measure.better(one.value, best):
+            names.append(one.name)
+            best = one.value
+    return names

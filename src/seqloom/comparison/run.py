@@ -122,11 +122,12 @@ def compare(
         plan = Plan(wanted, bench, out.sizes["train"], finished)
         progress.say(plan.describe())
         ladder.warm_up()
+        out.bench, names = bench, [rung.name for rung in wanted]
         for item in _run(wanted, attempts, bench, directory, limit or LIMIT, out, plan):
             if on_rung is not None:
                 on_rung(item)
-        out.bench = bench
-        keep(out, directory)
+            keep(out, directory, names, running=True)
+        keep(out, directory, names, running=False)
         if curve:
             points = {  # on all training data; the curve adds those on parts of it
                 r.name: CurvePoint(out.sizes["train"], r.value, r.train_seconds)
@@ -134,6 +135,7 @@ def compare(
                 if r.train_seconds is not None
             }
             out.curve = learning_curve(ladder, wanted, bench, points, directory, limit or LIMIT)
+            keep(out, directory, names, running=False)
     return out
 
 

@@ -11,11 +11,13 @@ import asyncio
 import contextlib
 import ctypes
 import queue
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 T = TypeVar("T")
+SOON = 0.1  # seconds until work that is importing a module is looked at again
 
 
 class GivenUp(BaseException):
@@ -77,8 +79,12 @@ class Workers:
     def _give_up(self, job: _Job) -> None:
         with self._lock:
             job.is_given_up = True
-            if job.thread is not None:
+            if job.thread is None:
+                return
+            if not _imports(job.thread):
                 _raise_in(job.thread, GivenUp)
+            elif not job.loop.is_closed():
+                job.loop.call_later(SOON, self._give_up, job)
 
     def _run(self) -> None:
         while True:
@@ -99,6 +105,16 @@ class Workers:
                         _raise_in(threading.get_ident(), None)  # not in the next one's work
                 job.answer(value, error)
                 del job, value, error  # not held while this thread waits
+
+
+def _imports(thread: int) -> bool:
+    """Return whether a thread is importing a module: stopped halfway, torch stays broken for the process."""
+    frame = sys._current_frames().get(thread)
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _raise_in(thread: int, error: type[BaseException] | None) -> None:

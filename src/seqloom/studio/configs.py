@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from seqloom.config import option
+from seqloom.config import MAX_INTEGER, option
 from seqloom.errors import ConfigError
 from seqloom.serving.configs import ServeConfig
 
@@ -14,6 +14,9 @@ class StudioConfig(ServeConfig):
     """Where the page is, whether it is opened, and what its server allows."""
 
     port: int = option(0, "Port to listen on  [default: a free one].", minimum=0, maximum=65535)
+    max_body: int = option(
+        32_000_000, "Most bytes of a request.", minimum=1000, maximum=MAX_INTEGER
+    )
     access_log: bool = option(False, "A line of JSON for each request, on standard error.")
     browser: bool = option(True, "Open the page in a browser.")
     train: bool = option(

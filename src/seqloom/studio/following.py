@@ -33,11 +33,7 @@ def following(model: LanguageModel, prompt: str, most: int = MOST_PIECES) -> dic
     """
     if len(prompt) > 1_000_000:
         raise DataError("the prompt has more than a million characters; give less")
-    generator = model.generator()
-    by_bytes: dict[bytes | None, float] = {}
-    for healed, weight in _weighed(generator, prompt):
-        for data, share in _after(generator, healed, prompt, weight, by_line=generator.by_line):
-            by_bytes[data] = by_bytes.get(data, 0.0) + share
+    generator, by_bytes = model.generator(), _shares(model, prompt)
     shares = np.array(list(by_bytes.values()))
     shares = shares / shares.sum()
     positive = shares[shares > 0]
@@ -53,6 +49,24 @@ def following(model: LanguageModel, prompt: str, most: int = MOST_PIECES) -> dic
         else 0.0,
         "characters": _characters(ranked),
     }
+
+
+def character_share(model: LanguageModel, prompt: str, character: str) -> float:
+    """Return the probability that a character of one byte follows, summed over all that begins with it."""
+    data = character.encode("utf-8")
+    shares = _shares(model, prompt)
+    fitting = sum(share for piece, share in shares.items() if (piece or b"")[:1] == data)
+    return fitting / sum(shares.values())
+
+
+def _shares(model: LanguageModel, prompt: str) -> dict[bytes | None, float]:
+    """Return the share of each piece of text that may follow, over all spellings of the prompt."""
+    generator = model.generator()
+    by_bytes: dict[bytes | None, float] = {}
+    for healed, weight in _weighed(generator, prompt):
+        for data, share in _after(generator, healed, prompt, weight, by_line=generator.by_line):
+            by_bytes[data] = by_bytes.get(data, 0.0) + share
+    return by_bytes
 
 
 def _weighed(generator: Generator, prompt: str) -> list[tuple[HealedPrompt, float]]:

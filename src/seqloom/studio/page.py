@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import math
 from functools import cache
 from html import escape
 from pathlib import Path
@@ -58,7 +59,7 @@ PAGE = """<!DOCTYPE html>
 </head>
 <body>
 <div id="app">
-<header class="top"><a class="brand" href="#compare">seqloom studio</a></header>
+<header class="top"><a class="brand" href="#compare">seqloom studio</a><nav></nav></header>
 <main>{body}</main>
 </div>
 </body>
@@ -109,29 +110,56 @@ async def _send(exchange: Exchange, data: bytes, kind: str) -> None:
 
 
 def table(found: dict[str, Any]) -> str:
-    """Return the first view without a script: the answer and the table."""
-    measure = found.get("measure") or ""
-    rows = "".join(
-        f"<tr><th scope=row>{escape(str(row.get('name') or row.get('model')))}</th>"
-        f"<td>{_number(row.get(measure))}</td><td>{_interval(row.get('interval'))}</td></tr>"
-        for row in found["rungs"]
-    )
+    """Return the first view without a script: the answer, the held-out lines and the table (as
+    `static/parts/rungs.js` draws it).
+    """
+    rows, measure = _ordered(found), found.get("measure") or ""
+    if not rows:
+        return "<h1>Compare</h1><p>No comparison is here yet.</p>"
     answer = found.get("answer") or {}
     sentence = escape(str(answer.get("text") or "")).removesuffix(" To use the best:")
     title = escape(str(found.get("measure_title") or measure.replace("_", " ")))
-    if not rows:
-        return "<h1>Compare</h1><p>No comparison is here yet.</p>"
+    most = max([_numbers([row.get(measure)], row.get("interval")) for row in rows] + [1e-9])
+    body = "".join(_row(row, found, measure, most) for row in rows)
+    text = escape(found["lines"]) if found.get("is_text") else ""
     return (
-        f"<h1>Compare</h1><p class=answer>{sentence}</p><table class=numbers><thead><tr>"
-        f"<th scope=col>model</th><th scope=col>{title}</th><th scope=col>interval</th></tr></thead>"
-        f"<tbody>{rows}</tbody></table>"
+        f"<div class=headed><h1>Compare</h1></div><p class=answer>{sentence}</p><div class=hero>"
+        f"<section><div class=controls></div><div class=coloured>{text}</div></section>"
+        f"<section><table class=rungs><thead><tr><th scope=col>model</th><th scope=col></th>"
+        f"<th scope=col>{title}</th><th scope=col class=interval>95%</th></tr></thead><tbody>{body}</tbody>"
+        f"</table></section></div>"
     )
 
 
-def _number(value: Any) -> str:
-    return f"{value:.3f}" if isinstance(value, (int, float)) else "-"
+def _ordered(found: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the rungs from the worst to the best."""
+    measure, sign = found.get("measure") or "", 1 if found.get("lower_is_better") is False else -1
+
+    def value(row: dict[str, Any]) -> float:
+        return sign * row[measure] if isinstance(row.get(measure), (int, float)) else -math.inf
+
+    return sorted(found["rungs"], key=value)
 
 
-def _interval(value: Any) -> str:
-    numbers = isinstance(value, (list, tuple)) and all(isinstance(one, float) for one in value)
-    return " to ".join(f"{one:.3f}" for one in value) if numbers else "-"
+def _row(row: dict[str, Any], found: dict[str, Any], measure: str, most: float) -> str:
+    name, form = str(row.get("name") or row.get("model")), found.get("measure_form") or ".3f"
+    value, ends = row.get(measure), row.get("interval")
+    known = [one for one in ends if isinstance(one, float)] if isinstance(ends, list) else []
+    low, high = [100 * one / most for one in known] if len(known) == 2 else (0.0, 0.0)
+    span = f"<rect class=span x={low:.2f} y=3 width={max(0.6, high - low):.2f} height=4 />"
+    width = 100 * _numbers([value], None) / most
+    interval = " to ".join(format(one, form) for one in known) if known else "-"
+    mark = "<span class=mark>★</span>" if name == found.get("best") else ""
+    return (
+        f"<tr><th scope=row>{escape(name)}{mark}</th><td><svg class=bar viewBox='0 0 100 10' "
+        f"preserveAspectRatio=none aria-hidden=true><rect class=track width=100 height=10 />"
+        f"<rect class=fill width={width:.2f} height=10 />{span if known else ''}</svg></td>"
+        f"<td>{format(value, form) if isinstance(value, (int, float)) else '-'}</td>"
+        f"<td class=interval>{interval}</td></tr>"
+    )
+
+
+def _numbers(values: list[Any], more: Any) -> float:
+    """Return the largest of those that are numbers; zero where none is."""
+    every = [*values, *(more if isinstance(more, (list, tuple)) else ())]
+    return max([0.0, *(one for one in every if isinstance(one, (int, float)))])

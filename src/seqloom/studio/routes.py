@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -9,11 +10,13 @@ from seqloom.contracts import LanguageModel
 from seqloom.serving.answering import Exchange, Handler, encode_long
 from seqloom.serving.app import Route
 from seqloom.serving.fields import Fields, Refused
-from seqloom.studio import page
+from seqloom.studio import page, shannon
+from seqloom.studio.comparing import Comparing, dropped
 from seqloom.studio.following import coloured, following
+from seqloom.studio.looking import listed as plain
 from seqloom.studio.looking import look
 from seqloom.studio.shelf import Shelf
-from seqloom.studio.starting import Training, comparison
+from seqloom.studio.starting import comparison, listed
 
 MOST_TEXT = 200_000  # characters of a text that the page may send
 
@@ -21,15 +24,34 @@ MOST_TEXT = 200_000  # characters of a text that the page may send
 class Studio:
     """A shelf, and what is trained for it."""
 
-    def __init__(self, shelf: Shelf, training: Training | None = None) -> None:
-        self.shelf, self.training = shelf, training
+    def __init__(self, shelf: Shelf, comparing: Comparing | None = None) -> None:
+        self.shelf, self.comparing = shelf, comparing
+        self._beginning = threading.Lock()
 
     def models(self) -> dict[str, Any]:
-        """Return all models and, where there was none, how training goes."""
-        training = None if self.training is None else self.training.described()
-        if training is None:
+        """Return all models and comparisons and, where one runs here, how it goes."""
+        if self.comparing is None:
+            training = None
             self.shelf.scan()
-        return {"models": self.shelf.described(), "training": training}
+        else:
+            training = self.comparing.described()
+        models, comparisons = self.shelf.described(), listed(self.shelf)
+        return {"models": models, "comparisons": comparisons, "training": training}
+
+    def compare(self, asked: Fields) -> dict[str, Any]:
+        """Begin a comparison of files that the page sends; one at a time."""
+        with self._beginning:
+            if self.comparing is not None and self.comparing.running:
+                raise Refused("a comparison is running; stop it, or wait until it ends", status=409)
+            self.comparing = dropped(self.shelf, asked)
+        return self.comparing.described()
+
+    def stop(self, asked: Fields) -> dict[str, Any]:
+        """Stop the comparison that runs; its finished rungs stay."""
+        if self.comparing is None:
+            raise Refused("no comparison is running", status=409)
+        self.comparing.close()
+        return self.comparing.described()
 
     def language_model(self, asked: Fields) -> LanguageModel:
         """Return the language model that a request names."""
@@ -55,17 +77,37 @@ class Studio:
             model, asked.text("text", "") or "", top or 0
         )
 
+    def game(self, asked: Fields) -> dict[str, Any]:
+        """Return what a game of guessing comes to; with a model, what the same characters cost it."""
+        text = asked.text("text", "") or ""
+        start = asked.integer("start", 0, 0, len(text)) or 0
+        guesses = asked.raw("guesses", [])
+        if not (
+            isinstance(guesses, list)
+            and len(guesses) <= shannon.MOST
+            and all(type(one) is int and 1 <= one <= len(shannon.ALPHABET) for one in guesses)
+        ):
+            wanted = f"at most {shannon.MOST} whole numbers from 1 to {len(shannon.ALPHABET)}"
+            asked.refuse("guesses", wanted)
+        if "model" not in asked:
+            return plain(shannon.played(text, start, guesses))
+        at = shannon.places(text, start, len(guesses))
+        return plain(shannon.by_model(self.language_model(asked), text, at))
+
     def routes(self) -> Iterator[Route]:
         """Yield the page, its files, and what it asks."""
         yield Route("GET", "/", page.index(self), "The page of `seqloom studio`.", None, True)
         yield Route("GET", "/studio/static/{path:path}", page.static, "Its files.", None, True)
         yield Route("GET", "/studio/models", _got(self.models), "The models that it can show.")
-        yield Route(
-            "GET", "/studio/comparison", _got(lambda: comparison(self.shelf)), "The comparison."
-        )
+        newest = _got(lambda: comparison(self.shelf))
+        yield Route("GET", "/studio/comparison", newest, "The newest comparison.")
+        yield Route("GET", "/studio/comparison/{name}", self.named, "One of the comparisons.")
+        yield Route("POST", "/studio/compare", self.begin, "Begin a comparison of files.", FILES)
         for name, function, help in (
             ("open", self.opened, "Open a model; which views it has."),
             ("next", self.following, "What may follow a prompt, summed over spellings."),
+            ("stop", self.stop, "Stop the comparison that runs."),
+            ("game", self.game, "Shannon's game: what guesses cost."),
             ("passage", self.coloured, "What each piece of a text costs."),
         ):
             yield Route("POST", f"/studio/{name}", _posted(function), help, BODY)
@@ -73,12 +115,34 @@ class Studio:
             "POST", "/studio/inspect/{name}", self.inspect, "A view, as `seqloom inspect`.", BODY
         )
 
+    async def named(self, exchange: Exchange) -> Any:
+        """Answer /studio/comparison/NAME."""
+        name = exchange.scope["path_params"]["name"]
+        work = exchange.service.in_thread(lambda: encode_long(comparison(self.shelf, name)))
+        return await exchange.until(work)
+
+    async def begin(self, exchange: Exchange) -> Any:
+        """Answer /studio/compare: it starts a process, so a form of another page, which cannot send JSON
+        unasked, is refused even where a browser tells no origin.
+        """
+        if exchange.header("content-type").partition(";")[0].strip() != "application/json":
+            raise Refused("files are sent as application/json", status=415)
+        return await _ran(exchange, self.compare)
+
     async def inspect(self, exchange: Exchange) -> Any:
         """Answer /studio/inspect/NAME."""
         name = exchange.scope["path_params"]["name"]
         return await _ran(exchange, lambda asked: look(self.shelf, name, asked))
 
 
+FILES = {
+    "type": "object",
+    "properties": {
+        "files": {"type": "array", "items": {"type": "object"}},
+        "minutes": {"type": "number"},
+        "curve": {"type": "boolean"},
+    },
+}
 BODY = {
     "type": "object",
     "properties": {"model": {"type": "string"}, "text": {"type": "string"}},

@@ -9,10 +9,11 @@ from typing import Any
 
 from seqloom.progress import say
 from seqloom.serving.server import Serving, run_catalogue
+from seqloom.studio.comparing import small_set
 from seqloom.studio.configs import StudioConfig
 from seqloom.studio.routes import Studio
 from seqloom.studio.shelf import Shelf
-from seqloom.studio.starting import Training, newest_comparison
+from seqloom.studio.starting import newest_comparison
 
 
 def make_studio(directories: Sequence[str | Path], config: StudioConfig) -> Studio:
@@ -22,8 +23,7 @@ def make_studio(directories: Sequence[str | Path], config: StudioConfig) -> Stud
     if not directories and (newest := newest_comparison()) is not None:
         directories = [newest]
     shelf = Shelf(directories, config)
-    training = Training(shelf) if config.train and not directories else None
-    return Studio(shelf, training)
+    return Studio(shelf, small_set(shelf) if config.train and not directories else None)
 
 
 def run(
@@ -45,8 +45,8 @@ def run(
         run_catalogue(make, config, begun, lambda shelf: made[0].routes())
     finally:
         for one in made:
-            if one.training is not None:
-                one.training.close()
+            if one.comparing is not None:
+                one.comparing.close()
 
 
 class Studying(Serving):
@@ -62,8 +62,8 @@ class Studying(Serving):
     def close(self) -> None:
         """End: what runs is ended."""
         super().close()
-        if self._studio.training is not None:
-            self._studio.training.close()
+        if self._studio.comparing is not None:
+            self._studio.comparing.close()
 
 
 def open_studio(*directories: str | Path, **options: Any) -> Studying:

@@ -43,6 +43,7 @@ class Shelf(Catalogue):
         for directory in self.directories:
             if not directory.is_dir():
                 raise ConfigError(f"{directory}: no such directory; give one with saved models")
+        self.titles: dict[Path, str] = {}  # of some directories, for names that would be taken
         self._stamps: dict[str, Stamp] = {}  # of opened models
         self._opening = threading.Lock()  # one at a time
         self.books: dict[str, Book] = {}
@@ -60,7 +61,7 @@ class Shelf(Catalogue):
             if old is not None and name is not None and old.stamp == stamp:
                 found[name] = old
             elif (book := _read(path, stamp)) is not None:
-                found[name or _free_name(book, {**self.books, **found})] = book
+                found[name or self._free_name(book, {**self.books, **found})] = book
         self.books = found
 
     def waits_for(self, name: str) -> bool:
@@ -141,6 +142,16 @@ class Shelf(Catalogue):
             "views": None if served is None else sorted(views_of(served.model)),
         }
 
+    def _free_name(self, book: Book, taken: dict[str, Book]) -> str:
+        """Return the name of a rung, or of the directory; with its folder, or a number, where it is taken."""
+        path = book.path.resolve()
+        name = book.result.get("name")
+        base = name if isinstance(name, str) and name else path.name
+        titles = [self.titles[one] for one in book.path.parents if one in self.titles]
+        candidates = [base, f"{next(iter(titles), path.parent.name)}/{base}"]
+        candidates += [f"{base} ({i})" for i in range(2, len(taken) + 3)]
+        return next(one for one in candidates if one not in taken)
+
     def _forget(self, name: str) -> None:
         old = self._models.get(name)
         self._models = {key: value for key, value in self._models.items() if key != name}
@@ -211,13 +222,3 @@ def read_json(path: Path) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError):
         return {}
     return values if isinstance(values, dict) else {}
-
-
-def _free_name(book: Book, taken: dict[str, Book]) -> str:
-    """Return the name of a rung, or of the directory; with its folder, or a number, where it is taken."""
-    path = book.path.resolve()
-    name = book.result.get("name")
-    base = name if isinstance(name, str) and name else path.name
-    candidates = [base, f"{path.parent.name}/{base}"]
-    candidates += [f"{base} ({i})" for i in range(2, len(taken) + 3)]
-    return next(one for one in candidates if one not in taken)

@@ -44,6 +44,8 @@ export function Slider({ label, value, min, max, step = 1, onChange, shown = Str
       onInput=${(event) => onChange(Number(event.target.value))} /></label>`;
 }
 
+export const Check = ({ label, value, onChange }) => html`<label class="check"><input type="checkbox" checked=${value} onChange=${(event) => onChange(event.target.checked)} /> ${label}</label>`;
+
 // One of several: choices are [value, label].
 export function Choice({ label, value, choices, onChange }) {
   return html`<label>${label}<br /><select value=${value} onChange=${(event) => onChange(event.target.value)}>

@@ -10,7 +10,8 @@ export function Said({ answer }) {
   return answer.waiting && !answer.values ? html`<p class="wait" role="status">One moment ...</p>` : null;
 }
 
-// Bars: rows {name, value, ghost, cut, title, onClick}, with shares of `whole`; a cut row stays, struck out.
+// Bars: rows {name, value, ghost, cut, title, onClick, why}, with shares of `whole`; a cut row stays, struck out; `why`
+// is where a number is explained.
 export function Bars({ rows, label, whole = 1, shown = percent }) {
   return html`<ul class="bars" aria-label=${label}>${rows.map((row) => html`<li key=${row.key ?? row.name} class=${row.cut ? "cut" : ""}>
     ${row.onClick
@@ -19,7 +20,7 @@ export function Bars({ rows, label, whole = 1, shown = percent }) {
     <span class="track" aria-hidden="true">
       <span class="ghost" style=${{ width: `${Math.min(100, (100 * (row.ghost ?? 0)) / whole)}%` }}></span>
       <span class="fill" style=${{ width: `${row.cut ? 0 : Math.min(100, (100 * row.value) / whole)}%` }}></span></span>
-    <span class="value">${shown(row.cut ? row.ghost : row.value)}</span></li>`)}</ul>`;
+    <span class="value">${shown(row.cut ? row.ghost : row.value)}</span>${row.why && html`<a class="why" href=${row.why} aria-label=${`why ${row.name}?`}>why?</a>`}</li>`)}</ul>`;
 }
 
 // A table: columns {title, of: row => shown, sort: row => number}; the first column heads its row.
@@ -41,8 +42,8 @@ export const heat = (level) => `rgb(var(--warm) / ${Math.max(0, Math.min(0.8, le
 export const twoSided = (value, most) => `rgb(var(${value > 0 ? "--warm" : "--cold"}) / ${Math.min(0.75, (0.75 * Math.abs(value)) / most).toFixed(3)})`;
 
 // Coloured text: pieces {text}; `colour(piece, i)`; pointing at, focusing or clicking a piece calls `onAt(i)`; the
-// arrow keys go through the pieces.
-export function Coloured({ pieces, colour, at, onAt, onPick, label }) {
+// arrow keys go through the pieces; `picked`: a set of those that are marked.
+export function Coloured({ pieces, colour, at, onAt, onPick, label, picked }) {
   const key = (event) => {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (step) {
@@ -56,7 +57,7 @@ export function Coloured({ pieces, colour, at, onAt, onPick, label }) {
   return html`<div class="coloured" tabindex="0" role="group" aria-label=${label} aria-description="arrow keys go from piece to piece"
     onKeyDown=${key} onPointerOver=${(event) => Number.isInteger(place(event)) && onAt(place(event))}
     onClick=${(event) => Number.isInteger(place(event)) && (onAt(place(event)), onPick?.(place(event)))}>
-    ${pieces.map((piece, i) => html`<span key=${i} data-i=${i} class=${i === at ? "at" : ""}
+    ${pieces.map((piece, i) => html`<span key=${i} data-i=${i} class=${`${i === at ? "at" : ""}${picked?.has(i) ? " picked" : ""}`}
       style=${{ backgroundColor: colour(piece, i) }}>${piece.text === "" ? "¶" : piece.text.endsWith("\n") ? `${piece.text.slice(0, -1)}↵\n` : piece.text}</span>`)}</div>`;
 }
 

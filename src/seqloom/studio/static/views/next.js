@@ -1,8 +1,9 @@
 // The next-token board: what several models expect after one prompt, reshaped by temperature, top-k and top-p.
-import { html, useMemo, useRef } from "../parts/html.js";
+import { html, useEffect, useMemo, useRef, useState } from "../parts/html.js";
+import { written } from "../parts/address.js";
 import { useAsked } from "../parts/ask.js";
-import { Picker, Slider, TextBox, Choice } from "../parts/controls.js";
-import { Bars, Said, number, visible } from "../parts/shown.js";
+import { Check, Picker, Slider, TextBox, Choice } from "../parts/controls.js";
+import { Bars, Said, number, percent, visible } from "../parts/shown.js";
 import { Signature, inPython, inShell } from "../parts/signature.js";
 
 // Shares after a temperature, the k likeliest (0: all), and of these the smallest set with at least the share p,
@@ -29,7 +30,13 @@ export function entropy(shares) {
   return sum;
 }
 
-function Column({ name, answer, options, onPush }) {
+// What a guess is worth to a model: its place and share among what may follow.
+function Guessed({ guess, pieces, shares }) {
+  const at = pieces.findIndex(([text]) => text === guess);
+  return html`<p class="note" data-guessed>${at < 0 ? html`<code>${visible(guess)}</code> is not expected` : html`<code>${visible(guess)}</code>: ${percent(shares[at])}, rank ${at + 1}`}</p>`;
+}
+
+function Column({ name, answer, options, guess, hidden, why, onPush }) {
   const { t, k, p, rows, by } = options;
   const found = answer.values;
   const shaped = useMemo(() => {
@@ -40,16 +47,26 @@ function Column({ name, answer, options, onPush }) {
   const bars = shaped?.pieces.slice(0, rows).map(([text, kind, score], i) => ({
     key: `${kind}${text}`, name: visible(text), title: kind === "text" ? `add ${JSON.stringify(text)} to the prompt` : kind,
     value: shaped.shares[i], ghost: Math.exp(score), cut: i >= shaped.kept,
-    onClick: kind === "text" ? () => onPush(text) : undefined,
+    onClick: kind === "text" ? () => onPush(text) : undefined, why: why && by === "pieces" && i < 5 ? why(i + 1) : null,
   }));
+  if (hidden) return html`<section class="column" aria-label=${name} data-model=${name}><header><h3>${name}</h3></header><p class="soft">hidden until you have guessed</p></section>`;
   return html`<section class="column" aria-label=${name} data-model=${name}><header><h3>${name}</h3>
     ${shaped && html`<span class="soft small"><span data-entropy>${number(entropy(shaped.shares), 2)}</span> bits</span>`}</header>
     <${Said} answer=${answer} />
+    ${guess && shaped && html`<${Guessed} guess=${guess} pieces=${shaped.pieces} shares=${shaped.shares} />`}
     ${bars && html`<${Bars} rows=${bars} label=${`what ${name} expects`} whole=${Math.max(shaped.shares[0], 0.05)} />
       <p class="soft small">${shaped.kept < shaped.pieces.length ? `${shaped.kept.toLocaleString("en")} of ${shaped.pieces.length.toLocaleString("en")} may be drawn; ` : ""}${found.unit}${found.rest > 1e-4 ? `; the least likely ${(found.n - found.pieces.length).toLocaleString("en")} (${number(100 * found.rest, 2)}%) are left out` : ""}</p>`}</section>`;
 }
 
-export default function Next({ models, all, chosen, text, options, change }) {
+export default function Next({ models, all, chosen, text, options, views, change }) {
+  const [guess, setGuess] = useState("");
+  const [open, setOpen] = useState(false);
+  const first = options.guess === "1", hidden = first && !open;
+  useEffect(() => { // a new prompt is a new riddle
+    setOpen(false);
+    setGuess("");
+  }, [text, first]);
+  const steps = views.find((view) => view.name === "step");
   const values = { t: Number(options.temp ?? 1), k: Number(options.k ?? 0), p: Number(options.p ?? 1), rows: Number(options.top ?? 10), by: options.by ?? "pieces" };
   const prompt = useRef(text);
   prompt.current = text;
@@ -66,8 +83,11 @@ export default function Next({ models, all, chosen, text, options, change }) {
       <${Slider} label="top-p" min="0.01" max="1" step="0.01" value=${values.p} shown=${(v) => v.toFixed(2)} onChange=${(v) => set({ p: v === 1 ? null : v })} />
       <${Slider} label="rows" min="5" max="40" value=${values.rows} onChange=${(v) => set({ top: v === 10 ? null : v })} />
       <${Choice} label="what follows, by" value=${values.by} choices=${[["pieces", "token"], ["characters", "character"]]} onChange=${(v) => set({ by: v === "pieces" ? null : v })} />
+      <${Check} label="guess first" value=${first} onChange=${(v) => set({ guess: v ? 1 : null })} />
     </div>
-    <div class="columns">${chosen.map((model, i) => html`<${Column} key=${model.name} name=${model.name} answer=${answers[i] ?? {}} options=${values} onPush=${push} />`)}</div>
+    ${hidden && html`<form class="controls" data-unsaved onSubmit=${(event) => (event.preventDefault(), setOpen(true))}><label>what comes next? (␣ for a space)<br /><input class="short" type="text" autocomplete="off" value=${guess.replaceAll(" ", "␣")} onInput=${(event) => setGuess(event.target.value.replaceAll("␣", " "))} /></label><button class="primary" type="submit">Show</button></form>`}
+    <div class="columns">${chosen.map((model, i) => html`<${Column} key=${model.name} name=${model.name} answer=${answers[i] ?? {}} options=${values} guess=${first ? guess : ""} hidden=${hidden}
+      why=${steps?.fits(model) ? (rank) => written({ view: "step", models: [model.name], text, options: { rank: rank === 1 ? null : rank } }) : null} onPush=${push} />`)}</div>
     ${chosen.length === 0 && html`<p class="soft">Choose a model.</p>`}
     <${Signature} view="next" models=${chosen} text=${text}
       terminal=${chosen.map((model) => `curl -s ${location.origin}/studio/next -d ${inShell(JSON.stringify({ model: model.name, text }))}`)}
