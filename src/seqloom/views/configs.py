@@ -36,6 +36,23 @@ class BackoffOptions(Config):
         metavar="FILE",
     )
     lines: int = option(5, "lines of the corpus that are listed", minimum=1, maximum=100)
+    continuations: int = option(
+        0,
+        "also list so many tokens that may follow the context of each order, the likeliest first",
+        minimum=0,
+        maximum=1000,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiscountsOptions(Config):
+    corpus: str | None = option(
+        None,
+        "text that is counted, but for its last tenth, on which the bits are measured  [default: the text "
+        "that comes with seqloom]",
+        metavar="FILE",
+    )
+    steps: int = option(20, "discounts that are tried, from 1/steps to 1", minimum=1, maximum=100)
 
 
 # ---- recurrent networks
