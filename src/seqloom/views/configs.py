@@ -322,6 +322,12 @@ class TrellisOptions(Config):
     first: int = option(
         1, "the token at which the picture begins, from 1", minimum=1, maximum=MAX_INTEGER
     )
+    tables: str | None = option(
+        None,
+        'language models: cells of the tables that are changed, as JSON: {"start": {"0": 0.5}, '
+        '"transitions": {"0": {"1": 0.9}}, "emissions": {"0": {"the": 0.2}}}; the rest of a row is scaled',
+        metavar="FILE",
+    )
 
 
 # ---- runs

@@ -1,12 +1,11 @@
-"""A discount after another on the same counts: what each order adds to the tokens of a text, and how many bits
-held-out text costs.
+"""A discount after another on the same counts: what each order adds to the tokens of a text, and the bits of
+held-out text.
 """
 
 from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -28,7 +27,7 @@ MOST = 60  # tokens of the text whose shares are told
 
 @view
 def discounts(model: NGram, text: str, options: DiscountsOptions) -> Sheet:
-    """Show for each of some discounts the bits of held-out text, and for each token of a text what every order
+    """Show for each of some discounts the bits of held-out text, and for each token of a text what each order
     adds to its probability; the n-grams are counted anew, in the training part of a corpus.
     """
     ids, lengths, said = window_of(model, text)

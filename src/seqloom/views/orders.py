@@ -127,9 +127,7 @@ def _row(model: NGram, one: OrderShare, word: int) -> dict[str, Any]:
     }
 
 
-def _continuations(
-    model: NGram, ids: np.ndarray, at: int, most: int
-) -> list[dict[str, Any]]:
+def _continuations(model: NGram, ids: np.ndarray, at: int, most: int) -> list[dict[str, Any]]:
     name = model.tokenizer.token
     return [
         {

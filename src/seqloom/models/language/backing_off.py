@@ -55,7 +55,9 @@ class Continuations:
     context: tuple[int, ...]
     known: int  # different tokens that follow it in the model
     total: int | None  # how often it occurred, if it can be told
-    tokens: list[tuple[int, float, int | None]]  # token, its probability, its count if it can be told
+    tokens: list[
+        tuple[int, float, int | None]
+    ]  # token, its probability, its count if it can be told
 
 
 def continuations(model: NGram, ids: np.ndarray, at: int, most: int) -> list[Continuations]:
@@ -204,7 +206,10 @@ def _all_counts(model: NGram, node: int, context: tuple[int, ...]) -> Counted | 
         return None if found is None else (words, *found, np.full(4, -c.k))
     parts = probs - weight * _lower_probs(trie, context[1:])[words]
     if c.smoothing == "witten-bell":
-        found, discounts = _fitting(parts, np.zeros(3), len(words) / weight, len(words)), np.zeros(3)
+        found, discounts = (
+            _fitting(parts, np.zeros(3), len(words) / weight, len(words)),
+            np.zeros(3),
+        )
     else:
         known = model.fit_info.get("discounts", {}).get(str(len(context) + 1))
         if known is None:

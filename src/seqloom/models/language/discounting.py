@@ -23,7 +23,9 @@ from seqloom.models.workspace import Workspace
 class Discounted(NamedTuple):
     """A model with the n-grams of a text."""
 
-    discount: float | None  # subtracted from every count; None: as the model's own smoothing chooses
+    discount: (
+        float | None
+    )  # subtracted from every count; None: as the model's own smoothing chooses
     model: NGram
 
 
