@@ -52,6 +52,7 @@ def backoff(model: NGram, text: str, options: BackoffOptions) -> Sheet:
         "probability": probability,
         "rows": rows,
         "tokens": tokens,
+        "before": model.tokenizer.decode(ids[:at], newline_ends=model.unit == "line"),
     }
     summary = [_sentence(tokens, at, probability, rows), *said]
     if model.trie.order > 1 and all(row["count"] is None for row in rows):
@@ -128,7 +129,7 @@ def _row(model: NGram, one: OrderShare, word: int) -> dict[str, Any]:
 
 
 def _continuations(model: NGram, ids: np.ndarray, at: int, most: int) -> list[dict[str, Any]]:
-    name = model.tokenizer.token
+    name, spelled = model.tokenizer.token, model.tokenizer.piece
     return [
         {
             "order": one.order,
@@ -136,7 +137,12 @@ def _continuations(model: NGram, ids: np.ndarray, at: int, most: int) -> list[di
             "known": one.known,
             "total": one.total,
             "tokens": [
-                {"token": visible(name(token)), "probability": probability, "count": count}
+                {
+                    "token": visible(name(token)),
+                    "text": spelled(token, before=at > 0).decode("utf-8", "replace"),
+                    "probability": probability,
+                    "count": count,
+                }
                 for token, probability, count in one.tokens
             ],
         }

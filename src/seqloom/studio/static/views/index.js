@@ -10,4 +10,9 @@ export const VIEWS = [
   { name: "compare", title: "Compare", fits: () => true, load: () => import("./compare.js") },
   { name: "next", title: "Next token", fits: language, start: firstLine, load: () => import("./next.js") },
   { name: "surprise", title: "Surprise", fits: language, load: () => import("./surprise.js") },
+  { name: "play", title: "Playground", fits: () => true, start: firstLine, load: () => import("./play.js") },
+  { name: "ngrams", title: "n-grams", fits: (model) => model.kind === "ngram", start: firstLine, load: () => import("./ngrams.js") },
+  { name: "trellis", title: "Hidden states", fits: (model) => ["hmm", "hmm-tagger"].includes(model.kind), start: firstLine, load: () => import("./trellis.js") },
+  { name: "vectors", title: "Vectors", fits: (model) => /^(word|sentence) vectors$/.test(model.task), load: () => import("./vectors.js") },
+  { name: "series", title: "Series", fits: (model) => model.task === "forecaster", start: () => "", load: () => import("./series.js") },
 ];
