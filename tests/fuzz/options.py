@@ -114,6 +114,7 @@ LOOKED_AT["file"] = "tagged.conll"
 BASES |= {name: tuple(LOOKED_AT[kind] for kind in view.inputs) for name, view in VIEWS.items()}
 BASES |= {
     "backoff": ("ngram", "the cat"),
+    "discounts": ("ngram", "the cat", "--corpus", "text", "--steps", "2"),
     "difference": ("ngram", "other", "the cat"),
     "explanation": ("naive-bayes", "a warm film"),
     "trellis": ("hmm-tagger", "the dog runs"),

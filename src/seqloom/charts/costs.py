@@ -170,3 +170,22 @@ def token_bars(rows: Sequence[tuple[str, float, str]], unit: str = "bits") -> An
     return alt.layer(base.mark_bar(color=theme.HUES[0]), text).properties(
         height=max(ROW * len(values), 60)
     )
+
+
+def by_setting(points: Sequence[tuple[float, float]], setting: str, unit: str) -> Any:
+    """Draw a cost over the setting that it depends on."""
+    import altair as alt
+
+    rows = [{"at": x, "cost": y} for x, y in points]
+    return (
+        alt.Chart(alt.InlineData(values=rows))
+        .mark_line(point=True, color=theme.HUES[0], strokeWidth=1.5)
+        .encode(
+            x=alt.X("at:Q", title=setting, scale=alt.Scale(nice=False)),
+            y=alt.Y("cost:Q", title=unit, scale=alt.Scale(zero=False)),
+            tooltip=[
+                alt.Tooltip("at:Q", title=setting, format=".3~g"),
+                alt.Tooltip("cost:Q", title=unit, format=".4f"),
+            ],
+        )
+    )

@@ -103,13 +103,10 @@ def leaning_command(
     """
     _check(chart)
     from seqloom.metrics.bias import as_pairs, with_built_in
-    from seqloom.models.word_vectors.debias import bias_direction, report
-    from seqloom.views.word_vectors import leaning
+    from seqloom.views.word_vectors import leaning_along
 
-    vectors = open_vectors(model).vectors
-    line = bias_direction(vectors, as_pairs(pairs))
     chosen = list(words) or with_built_in(None).words("occupations")
-    sheet = leaning(report(vectors, None, tests={}, direction=line, neutral=chosen))
+    sheet = leaning_along(open_vectors(model).vectors, as_pairs(pairs), chosen)
     lines = [
         f"{word:<20}" + "".join(f"{value:>9.3f}" for value in values)
         for word, values in sheet.data.items()

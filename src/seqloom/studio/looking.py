@@ -21,6 +21,7 @@ TAKEN = (
     "file",
     "runs",
 )  # what a view looks at; the rest are options
+BUNDLED = "data:tinyshakespeare"
 
 
 def look(shelf: Shelf, name: str, asked: Fields) -> dict[str, Any]:
@@ -83,10 +84,12 @@ def _options(view: View, asked: Fields, folder: Path) -> dict[str, Any]:
     for name, field in known.items():
         if name not in asked:
             continue
-        if field.metadata.get("metavar") == "FILE":  # no path of this machine is taken from a page
+        given = asked.raw(name)
+        # no path of this machine is taken from a page, but for the text that comes with seqloom
+        if field.metadata.get("metavar") == "FILE" and given != BUNDLED:
             chosen[name] = str(_written(asked, name, folder))
         else:
-            chosen[name] = asked.raw(name)
+            chosen[name] = given
     return chosen
 
 

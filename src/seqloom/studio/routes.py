@@ -9,14 +9,18 @@ from typing import Any
 from seqloom.contracts import LanguageModel
 from seqloom.serving.answering import Exchange, Handler, encode_long
 from seqloom.serving.app import Route
+from seqloom.serving.catalogue import Served
 from seqloom.serving.fields import Fields, Refused
 from seqloom.studio import page, shannon
 from seqloom.studio.comparing import Comparing, dropped
 from seqloom.studio.following import coloured, following
 from seqloom.studio.looking import listed as plain
 from seqloom.studio.looking import look
+from seqloom.studio.playing import abilities
+from seqloom.studio.series import look_ahead
 from seqloom.studio.shelf import Shelf
 from seqloom.studio.starting import comparison, listed
+from seqloom.studio.vectors import leaning, plane
 
 MOST_TEXT = 200_000  # characters of a text that the page may send
 
@@ -53,6 +57,10 @@ class Studio:
         self.comparing.close()
         return self.comparing.described()
 
+    def served(self, asked: Fields) -> Served:
+        """Return the model that a request names."""
+        return self.shelf.served(asked.text("model") or "")
+
     def language_model(self, asked: Fields) -> LanguageModel:
         """Return the language model that a request names."""
         served = self.shelf.served(asked.text("model") or "")
@@ -62,8 +70,8 @@ class Studio:
 
     def opened(self, asked: Fields) -> dict[str, Any]:
         """Open a model and return what is known of it."""
-        name = self.shelf.served(asked.text("model") or "").name
-        return self.shelf.describe(name, self.shelf.books[name])
+        served = self.served(asked)
+        return self.shelf.describe(served.name, self.shelf.books[served.name]) | abilities(served)
 
     def following(self, asked: Fields) -> dict[str, Any]:
         """Return what may follow a prompt."""
@@ -109,6 +117,17 @@ class Studio:
             ("stop", self.stop, "Stop the comparison that runs."),
             ("game", self.game, "Shannon's game: what guesses cost."),
             ("passage", self.coloured, "What each piece of a text costs."),
+            (
+                "series",
+                lambda asked: look_ahead(self.served(asked), asked),
+                "A series and a forecast.",
+            ),
+            (
+                "plane",
+                lambda asked: plane(self.served(asked), asked),
+                "Words as points of a plane.",
+            ),
+            ("leaning", lambda asked: leaning(self.served(asked), asked), "How far words lean."),
         ):
             yield Route("POST", f"/studio/{name}", _posted(function), help, BODY)
         yield Route(

@@ -198,6 +198,7 @@ class Forecasting(Task):
                 series,
                 Forecasts,
                 ("horizon", "since"),
+                numbers=True,
             ),
             "anomalies": Verb(
                 _find_anomalies,
@@ -205,6 +206,7 @@ class Forecasting(Task):
                 series,
                 Marks,
                 ("rate", "top", "since"),
+                numbers=True,
             ),
         }
 

@@ -46,6 +46,7 @@ class Verb(NamedTuple):
     input: str  # what an input is, in words
     options: type[Config] = Config  # what a request may say besides
     names: tuple[str, ...] = ()  # of these options; those about files have no meaning there
+    numbers: bool = False  # whether a line of numbers is one input, a list of them
 
 
 @dataclass(frozen=True, kw_only=True)

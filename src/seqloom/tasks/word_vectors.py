@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from seqloom.config import Config, option
-from seqloom.errors import ConfigError
+from seqloom.errors import ConfigError, quoted
 from seqloom.tasks.reading import TextReading, read_text
 from seqloom.tasks.task import Command, Outcome, Task, Verb, shown, texts_in
 
@@ -39,13 +39,55 @@ def _find_nearest(model: Any, inputs: list[Any], options: Neighbours) -> Iterato
         yield {"text": text, "nearest": [{"text": near, "cosine": cos} for near, cos in neighbours]}
 
 
+@dataclass(frozen=True, kw_only=True)
+class Analogies(Config):
+    """Options of a request for analogies."""
+
+    number: int = option(10, "Number of answers.", minimum=1, maximum=10_000)
+    method: Literal["add", "mul"] = option(
+        "add", "The nearest to b - a + c, or the largest cos(b) cos(c) / cos(a)."
+    )
+
+
+def _find_analogies(model: Any, inputs: list[Any], options: Analogies) -> Iterator[dict[str, Any]]:
+    for at, three in enumerate(inputs):
+        a, b, c = _words(three, at, 3, "three words a, b, c: b is to a as what is to c?")
+        found = model.analogy(a, b, c, options.number, method=options.method)
+        answers = [{"text": word, "score": score} for word, score in found]
+        yield {"question": f"{a} : {b} = {c} : ?", "answers": answers}
+
+
+def _find_similarities(model: Any, inputs: list[Any], options: Config) -> Iterator[dict[str, Any]]:
+    for at, two in enumerate(inputs):
+        a, b = _words(two, at, 2, "two words or texts")
+        yield {"texts": [a, b], "cosine": float(model.similarity(a, b))}
+
+
+def _words(value: Any, at: int, count: int, wanted: str) -> list[str]:
+    """Return the words of an input that is a list of so many."""
+    if (
+        not isinstance(value, list)
+        or len(value) != count
+        or not all(isinstance(one, str) for one in value)
+    ):
+        raise ConfigError(
+            f"inputs[{at}] must be a list of {wanted}; got {quoted(value)}", ["inputs"]
+        )
+    return value
+
+
 class VectorsTask(Task):
     """Vectors of words or texts, which are evaluated on a file of questions."""
 
     def verbs(self) -> dict[str, Verb]:
         help = "Words near a word, or of the texts `among` those near a text."
         names = ("number", "among")
-        return {"nearest": Verb(_find_nearest, help, "a word or a text", Neighbours, names)}
+        return {
+            "nearest": Verb(_find_nearest, help, "a word or a text", Neighbours, names),
+            "similarity": Verb(
+                _find_similarities, "The cosine of each pair.", "a list of two words or texts"
+            ),
+        }
 
     reading, evaluation = TextReading, VectorEvaluation
     questions: ClassVar[str]
@@ -103,6 +145,16 @@ class WordVectorsTask(VectorsTask):
             "seqloom.cli.vector_views:leaning_command", "How far words lean along a direction."
         ),
     }
+
+    def verbs(self) -> dict[str, Verb]:
+        analogy = Verb(
+            _find_analogies,
+            "What is to c as b is to a.",
+            "a list of three words a, b, c",
+            Analogies,
+            ("number", "method"),
+        )
+        return super().verbs() | {"analogy": analogy}
 
     def read_valid(self, path: str, reading: TextReading) -> Any:
         from seqloom.metrics.word_vectors import as_questions

@@ -98,6 +98,16 @@ VIEWS = {
             'seqloom inspect backoff model "to be or not to be" --token 4 --corpus text.txt',
         ),
     ),
+    "discounts": View(
+        "What the discount of an n-gram model does: held-out bits and shares of the orders.",
+        "discounting",
+        needs.ngrams,
+        options=configs.DiscountsOptions,
+        examples=(
+            'seqloom inspect discounts model "to be or not to be"',
+            'seqloom inspect discounts model "to be" --corpus text.txt --steps 10',
+        ),
+    ),
     # ---- recurrent networks
     "gates": View(
         "Gates, cell and hidden states of a recurrent network along a text.",

@@ -36,6 +36,23 @@ class BackoffOptions(Config):
         metavar="FILE",
     )
     lines: int = option(5, "lines of the corpus that are listed", minimum=1, maximum=100)
+    continuations: int = option(
+        0,
+        "also list so many tokens that may follow the context of each order, the likeliest first",
+        minimum=0,
+        maximum=1000,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiscountsOptions(Config):
+    corpus: str | None = option(
+        None,
+        "text that is counted, but for its last tenth, on which the bits are measured  [default: the text "
+        "that comes with seqloom]",
+        metavar="FILE",
+    )
+    steps: int = option(20, "discounts that are tried, from 1/steps to 1", minimum=1, maximum=100)
 
 
 # ---- recurrent networks
@@ -304,6 +321,12 @@ class ExplanationOptions(Config):
 class TrellisOptions(Config):
     first: int = option(
         1, "the token at which the picture begins, from 1", minimum=1, maximum=MAX_INTEGER
+    )
+    tables: str | None = option(
+        None,
+        'language models: cells of the tables that are changed, as JSON: {"start": {"0": 0.5}, '
+        '"transitions": {"0": {"1": 0.9}}, "emissions": {"0": {"the": 0.2}}}; the rest of a row is scaled',
+        metavar="FILE",
     )
 
 

@@ -188,10 +188,7 @@ def portrait(model: LanguageModel, data: Any) -> Sheet:
     corpus, tokenizer = as_corpus(data), model.tokenizer
     ids = encode_corpus(tokenizer, corpus, unit=model.unit)
     bits = -model.text_log_probs(ids).astype(np.float64) / math.log(2)
-    weights = np.ones(len(ids))
-    if tokenizer.lossless:
-        weights = tokenizer.byte_lengths[ids].astype(np.float64)
-        weights[ids == tokenizer.eos_id] = 1.0 if model.unit == "line" else 0.0
+    weights = byte_weights(model, ids)
     calibrated = calibration(model, corpus)
 
     def draw(page: bool) -> dict[str, Any]:
@@ -218,6 +215,16 @@ def portrait(model: LanguageModel, data: Any) -> Sheet:
         arrange=_one_above_two,
         page=page,
     )
+
+
+def byte_weights(model: LanguageModel, ids: np.ndarray) -> np.ndarray:
+    """Return how many bytes of a text each token stands for; 1 where the tokenizer loses some."""
+    tokenizer = model.tokenizer
+    if not tokenizer.lossless:
+        return np.ones(len(ids))
+    weights = tokenizer.byte_lengths[ids].astype(np.float64)
+    weights[ids == tokenizer.eos_id] = 1.0 if model.unit == "line" else 0.0
+    return weights
 
 
 def _one_above_two(charts: Charts) -> Any:

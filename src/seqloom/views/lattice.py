@@ -4,14 +4,17 @@ afterwards, the likeliest path, and how fast it forgets where it began.
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from seqloom.charts.belief import FLOOR, forgetting_chart
 from seqloom.charts.page import Charts, Sheet
-from seqloom.charts.trellis import trellis_chart
+from seqloom.charts.trellis import SEEN, trellis_chart
 from seqloom.errors import ConfigError, DataError
+from seqloom.models.hidden.editing import edited, read_edits
 from seqloom.models.hidden.lattice import Lattice, forgetting_of_tags, of_chain, of_tags
 from seqloom.views.catalogue import view
 from seqloom.views.configs import TrellisOptions
@@ -19,6 +22,7 @@ from seqloom.views.hidden import FORGETTING, IN_NAME, visible
 
 WINDOW = 1 << 10  # tokens that are looked at
 COLUMNS = 18  # tokens of the picture
+MOST_WORDS = 40  # different tokens of the text whose emissions are told
 MAX_ROWS = 60  # tokens in the table of a terminal
 FORGOTTEN = 0.01  # distance below which nothing is left of the beginning, to say
 
@@ -26,9 +30,13 @@ FORGOTTEN = 0.01  # distance below which nothing is left of the beginning, to sa
 @view
 def trellis(model: Any, text: Any, options: TrellisOptions) -> Sheet:
     """Show filter, smoothing and Viterbi path of a hidden Markov model along a text or a sentence."""
-    tokens, names, lattice, forgetting, said = (
-        _of_tagger(model, text) if model.task == "tagger" else _of_language(model, text)
-    )
+    if model.task == "tagger":
+        if options.tables is not None:
+            raise ConfigError("tables can be changed of language models only", ["tables"])
+        found = _of_tagger(model, text)
+    else:
+        found = _of_language(model, text, options.tables)
+    tokens, names, lattice, forgetting, said, tables = found
     if options.first > len(tokens):
         raise ConfigError(
             f"first must be from 1 to {len(tokens):,}, the tokens that are looked at; got {options.first:,}",
@@ -78,6 +86,8 @@ def trellis(model: Any, text: Any, options: TrellisOptions) -> Sheet:
             "path_share": lattice.path_share,
             "log_prob": lattice.log_prob,
             "forgetting": forgetting,
+            "moves": _moves(lattice.moves[low : low + COLUMNS - 1], low),
+            "tables": tables,
             "rows": rows,
         },
         summary,
@@ -85,10 +95,11 @@ def trellis(model: Any, text: Any, options: TrellisOptions) -> Sheet:
     )
 
 
-Found = tuple[list[str], list[str], Lattice, list[float], list[str]]
+Tables = dict[str, Any] | None
+Found = tuple[list[str], list[str], Lattice, list[float], list[str], Tables]
 
 
-def _of_language(model: Any, text: str) -> Found:
+def _of_language(model: Any, text: str, changed: str | None) -> Found:
     ids, lengths = model.encode(text)
     if not text.strip():
         raise DataError("the text is empty; give one")
@@ -103,16 +114,48 @@ def _of_language(model: Any, text: str) -> Found:
         f"{i}: {' '.join(visible(word) for word, _ in words)}"
         for i, words in enumerate(model.top_words(IN_NAME))
     ]
-    chain = model.chain
+    chain, tokenizer = model.chain, model.tokenizer
+    if changed is not None:
+        edits = read_edits(_read(changed), tokenizer.id)
+        chain = edited(chain, edits)
+        said.append(
+            f"{edits.n_rows:,} rows of the tables are changed. What was given stays, and the rest of a row "
+            "is scaled so that it sums to one; given values with a sum above one are divided by it."
+        )
+        costs = chain.token_log_probs(ids)
+        if np.isinf(costs).any():
+            at = int(np.isinf(costs).argmax())
+            raise DataError(
+                f"with these tables the text cannot occur: token {at + 1}, "
+                f"{tokenizer.token(int(ids[at]))!r}, has the probability 0 there"
+            )
+    shown = list(dict.fromkeys(ids.tolist()))[:MOST_WORDS]
+    tables = {
+        "start": chain.start,
+        "transitions": chain.transitions,
+        "words": [tokenizer.token(i) for i in shown],
+        "emissions": chain.emissions[:, shown],
+    }
     other = np.zeros(chain.n_states)
     other[chain.start.argmin()] = 1.0
     return (
-        [model.tokenizer.token(int(i)) for i in ids],
+        [tokenizer.token(int(i)) for i in ids],
         names,
         of_chain(chain, ids),
         chain.forgetting(ids, other).tolist(),
         said,
+        tables,
     )
+
+
+def _read(path: str) -> Any:
+    """Return the values of a file of JSON."""
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}", ["tables"]) from None
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{path} is not JSON: {str(error)[:100]}", ["tables"]) from None
 
 
 def _of_tagger(model: Any, text: Any) -> Found:
@@ -129,7 +172,15 @@ def _of_tagger(model: Any, text: Any) -> Found:
     (path,) = model.tag_ids([words])
     begins = transitions[-1, -1, :-1]
     distances = forgetting_of_tags(transitions, emissions, int(begins.argmin()))
-    return words, list(model.tags), of_tags(transitions, emissions, path), distances.tolist(), said
+    lattice = of_tags(transitions, emissions, path)
+    return words, list(model.tags), lattice, distances.tolist(), said, None
+
+
+def _moves(moves: np.ndarray, first: int) -> list[list[float]]:
+    """Return the moves that are drawn: place, state from which, state to which, probability."""
+    return [
+        [first + t, a, b, float(moves[t, a, b])] for t, a, b in np.argwhere(moves >= SEEN).tolist()
+    ]
 
 
 def _row(lattice: Lattice, names: list[str], t: int, token: str) -> dict[str, Any]:

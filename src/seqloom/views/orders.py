@@ -5,6 +5,7 @@ n-gram.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from seqloom.charts.page import Charts, Sheet
 from seqloom.data.corpus import as_corpus
 from seqloom.data.encode import encode_corpus
 from seqloom.errors import ConfigError
-from seqloom.models.language.backing_off import OrderShare, order_shares
+from seqloom.models.language.backing_off import OrderShare, continuations, order_shares
 from seqloom.models.language.ngram import NGram
 from seqloom.views.catalogue import view
 from seqloom.views.configs import BackoffOptions
@@ -41,7 +42,8 @@ def backoff(model: NGram, text: str, options: BackoffOptions) -> Sheet:
     probability = sum(one.share for one in shares)
     drawn = range(max(0, min(at - COLUMNS + 2, len(ids) - COLUMNS)), len(ids))[:COLUMNS]
     parts = [
-        order_shares(model, ids[begins[i] : i + 1], i - int(begins[i])) for i in drawn
+        order_shares(model, ids[begins[i] : i + 1], i - int(begins[i]), counted=False)
+        for i in drawn
     ]  # of each token that is drawn, the highest order first
     longest = next((one for one in shares if one.count != 0 and one.own > 0), shares[-1])
     data: dict[str, Any] = {
@@ -50,10 +52,16 @@ def backoff(model: NGram, text: str, options: BackoffOptions) -> Sheet:
         "probability": probability,
         "rows": rows,
         "tokens": tokens,
+        "before": model.tokenizer.decode(ids[:at], newline_ends=model.unit == "line"),
     }
     summary = [_sentence(tokens, at, probability, rows), *said]
     if model.trie.order > 1 and all(row["count"] is None for row in rows):
         summary.append(_no_counts(model))
+    if options.continuations:
+        sequence = ids[begins[at] : begins[at] + lengths.max()]
+        data["continuations"] = _continuations(
+            model, sequence, at - int(begins[at]), options.continuations
+        )
     if options.corpus is not None:
         found = _places(model, options, ids, at, longest)
         data["places"] = found
@@ -81,7 +89,11 @@ def backoff(model: NGram, text: str, options: BackoffOptions) -> Sheet:
         draw,
         data,
         summary,
-        lines=[*_lines(rows, probability), *_listed(data.get("places"))],
+        lines=[
+            *_lines(rows, probability),
+            *_followed(data.get("continuations", ())),
+            *_listed(data.get("places")),
+        ],
     )
 
 
@@ -114,6 +126,28 @@ def _row(model: NGram, one: OrderShare, word: int) -> dict[str, Any]:
         "share": one.share,
         "share_of_probability": 0.0,
     }
+
+
+def _continuations(model: NGram, ids: np.ndarray, at: int, most: int) -> list[dict[str, Any]]:
+    name, spelled = model.tokenizer.token, model.tokenizer.piece
+    return [
+        {
+            "order": one.order,
+            "context": _spelled(model, one.context),
+            "known": one.known,
+            "total": one.total,
+            "tokens": [
+                {
+                    "token": visible(name(token)),
+                    "text": spelled(token, before=at > 0).decode("utf-8", "replace"),
+                    "probability": probability,
+                    "count": count,
+                }
+                for token, probability, count in one.tokens
+            ],
+        }
+        for one in continuations(model, ids, at, most)
+    ]
 
 
 def _sentence(tokens: list[str], at: int, probability: float, rows: list[dict[str, Any]]) -> str:
@@ -215,6 +249,18 @@ def _found(found: dict[str, Any]) -> str:
     if not found["count"]:
         return f"The corpus has no {found['ngram']!r}."
     return f"The corpus has {found['ngram']!r} {found['count']:,} times; the first are listed."
+
+
+def _followed(found: Sequence[dict[str, Any]]) -> list[str]:
+    lines = []
+    for one in found:
+        seen = "  ".join(
+            f"{row['token']} {row['probability']:.1%}"
+            + ("" if row["count"] is None else f" ({row['count']:,})")
+            for row in one["tokens"]
+        )
+        lines.append(f"  after {one['context'] or 'nothing'!r}: {one['known']:,} kinds  {seen}")
+    return ["", *lines] if lines else []
 
 
 def _listed(found: dict[str, Any] | None) -> list[str]:

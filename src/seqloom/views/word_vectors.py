@@ -37,7 +37,7 @@ def word_map(
     """
     if words is not None and top is not None:
         raise ConfigError("words and top draw different maps; give one of them")
-    chosen = _first(vectors, TOP if top is None else top) if words is None else words
+    chosen = first_words(vectors, TOP if top is None else top) if words is None else words
     groups = chosen if isinstance(chosen, Mapping) else {"": chosen}
     if clusters is not None:
         every = list(dict.fromkeys(word for group in groups.values() for word in group))
@@ -112,6 +112,16 @@ def leaning(report: Mapping[str, Any]) -> Sheet:
     return Sheet(title, lambda page: {title: leaning_chart(leans, ends)}, leans)
 
 
+def leaning_along(
+    vectors: Embedder, pairs: Sequence[tuple[str, str]], words: Sequence[str]
+) -> Sheet:
+    """Draw how far words lean along the direction of some pairs, such as (he, she)."""
+    from seqloom.models.word_vectors.debias import bias_direction, report
+
+    line = bias_direction(vectors, pairs)
+    return leaning(report(vectors.vectors, None, tests={}, direction=line, neutral=list(words)))
+
+
 def _map(
     vectors: Embedder, groups: Mapping[str, Sequence[str]], method: Method, seed: int
 ) -> Sheet:
@@ -137,7 +147,7 @@ def _zoomable(sheet: Sheet) -> Page:
     return with_headings(sheet).text(HINT, kind="faint")
 
 
-def _first(vectors: Embedder, n: int) -> list[str]:
+def first_words(vectors: Embedder, n: int) -> list[str]:
     """Return the first words that have a letter: frequent tokens are often signs and numbers."""
     words: list[str] = []
     for word in vectors.vectors.words:

@@ -47,13 +47,58 @@ class OrderShare:
     discount: float | None  # D
 
 
-def order_shares(model: NGram, ids: np.ndarray, at: int) -> list[OrderShare]:
+@dataclass(frozen=True)
+class Continuations:
+    """What follows the context of one order, the likeliest first."""
+
+    order: int
+    context: tuple[int, ...]
+    known: int  # different tokens that follow it in the model
+    total: int | None  # how often it occurred, if it can be told
+    tokens: list[
+        tuple[int, float, int | None]
+    ]  # token, its probability, its count if it can be told
+
+
+def continuations(model: NGram, ids: np.ndarray, at: int, most: int) -> list[Continuations]:
+    """Return the likeliest tokens that the model has seen after each suffix of what is before ids[at], the
+    longest first.
+    """
+    trie, found = model.trie, []
+    for context in _contexts(trie, ids, at):
+        node = _node(trie, context)
+        low, high = (0, 0) if node is None else trie.first[node : node + 2].tolist()
+        words, probs = trie.words[low:high], np.exp(trie.log_probs[low:high].astype(np.float64))
+        best = np.argsort(-probs, kind="stable")[:most]
+        best = best[probs[best] > 0]  # <s> follows nothing
+        told = _all_counts(model, node, context) if node is not None and low < high else None
+        counts = [None] * len(words) if told is None else told[1].tolist()
+        found.append(
+            Continuations(
+                len(context) + 1,
+                context,
+                int((probs > 0).sum()),
+                None if told is None else told[2],
+                [(int(words[i]), float(probs[i]), counts[i]) for i in best.tolist()],
+            )
+        )
+    return found
+
+
+def _contexts(trie: Trie, ids: np.ndarray, at: int) -> list[tuple[int, ...]]:
+    """Return what is before ids[at], with fewer and fewer tokens, down to none."""
+    before = [trie.vocab_size, *map(int, ids[:at])][-(trie.order - 1) :] if trie.order > 1 else []
+    return [tuple(before[len(before) - k :]) for k in range(len(before), -1, -1)]
+
+
+def order_shares(
+    model: NGram, ids: np.ndarray, at: int, *, counted: bool = True
+) -> list[OrderShare]:
     """Return what each order adds to the probability of the token ids[at], the highest order first; `ids`
-    are of one sequence.
+    are of one sequence. Finding the counts takes most of the time.
     """
     trie, word = model.trie, int(ids[at])
-    before = [trie.vocab_size, *map(int, ids[:at])][-(trie.order - 1) :] if trie.order > 1 else []
-    contexts = [tuple(before[len(before) - k :]) for k in range(len(before), -1, -1)]
+    contexts = _contexts(trie, ids, at)
     nodes = [_node(trie, context) for context in contexts]
     probs = [_probability(trie, nodes[i:], word) for i in range(len(nodes))]
     interpolated = _interpolated(model)
@@ -68,8 +113,8 @@ def order_shares(model: NGram, ids: np.ndarray, at: int) -> list[OrderShare]:
         elif not found and _gives_all(trie, node, word):
             own, found = probs[i], True
         counts: Told = None, None, None
-        if node is not None and children:
-            counts = _counts(model, node, context, word, own)
+        if counted and node is not None and children:
+            counts = _counts(model, node, context, word)
         weight = weight if context else 0.0
         shares.append(
             OrderShare(
@@ -131,51 +176,58 @@ def _probability(trie: Trie, nodes: list[int | None], word: int) -> float:
 # ---- counts
 
 
-def _counts(model: NGram, node: int, context: tuple[int, ...], word: int, own: float) -> Told:
+def _counts(model: NGram, node: int, context: tuple[int, ...], word: int) -> Told:
     """Return count, total and discount of a word in a context, None where the model does not tell them."""
+    found = _all_counts(model, node, context)
+    if found is None:
+        return None, None, None
+    words, counts, total, discounts = found
+    at = np.flatnonzero(words == word)
+    count = int(counts[at[0]]) if len(at) else 0
+    return count, total, float(discounts[min(count, 3)])
+
+
+Counted = tuple[np.ndarray, np.ndarray, int, np.ndarray]
+
+
+def _all_counts(model: NGram, node: int, context: tuple[int, ...]) -> Counted | None:
+    """Return the words that follow a context, their counts, the sum of these, and what is subtracted from a
+    count of 0, 1, 2, and 3 or more; None where the model does not tell them.
+    """
     c, trie = model.config, model.trie
-    nothing = None, None, None
-    if any(c.prune) or c.prune_entropy or c.smoothing == "imported":
-        return nothing
-    if not context:
-        return nothing
-    if c.smoothing in ("add-k", "maximum-likelihood"):
-        return _whole_totals(model, node, word)
+    pruned = any(c.prune) or c.prune_entropy
+    if pruned or not context or c.smoothing in ("imported", "maximum-likelihood"):
+        return None  # maximum likelihood keeps ratios only
     low, high = int(trie.first[node]), int(trie.first[node + 1])
     words, weight = trie.words[low:high], float(np.exp(np.float64(trie.backoffs[node])))
-    lower = _lower_probs(trie, context[1:])[words]
-    parts = np.exp(trie.log_probs[low:high].astype(np.float64)) - weight * lower
+    probs = np.exp(trie.log_probs[low:high].astype(np.float64))
+    if c.smoothing == "add-k":
+        found = _of_add_k(probs, c.k, c.k / weight, trie.vocab_size)
+        return None if found is None else (words, *found, np.full(4, -c.k))
+    parts = probs - weight * _lower_probs(trie, context[1:])[words]
     if c.smoothing == "witten-bell":
-        found = _fitting(parts, np.zeros(3), len(words) / weight, len(words))
+        found, discounts = (
+            _fitting(parts, np.zeros(3), len(words) / weight, len(words)),
+            np.zeros(3),
+        )
     else:
-        discounts = model.fit_info.get("discounts", {}).get(str(len(context) + 1))
-        if discounts is None:
-            return nothing
-        found = _by_discounts(parts, np.array(discounts), weight)
-    if found is None:
-        return nothing
-    counts, total = found
-    at = np.flatnonzero(words == word)
-    if not len(at):
-        return 0, total, 0.0
-    count = int(counts[at[0]])
-    if c.smoothing == "witten-bell":
-        return count, total, 0.0
-    return count, total, float(discounts[min(count, 3) - 1])
+        known = model.fit_info.get("discounts", {}).get(str(len(context) + 1))
+        if known is None:
+            return None
+        discounts = np.array(known)
+        found = _by_discounts(parts, discounts, weight)
+    return None if found is None else (words, *found, np.append(0.0, discounts))
 
 
-def _whole_totals(model: NGram, node: int, word: int) -> Told:
-    """Return the count where a context alone decides: (a + k) / (T + k V)."""
-    trie, c = model.trie, model.config
-    if c.smoothing == "maximum-likelihood":
-        return None, None, None  # only ratios are kept
-    denominator = c.k / float(np.exp(np.float64(trie.backoffs[node])))
-    total = denominator - c.k * trie.vocab_size
-    child = _child(trie, node, word)
-    count = 0.0 if child is None else float(np.exp(trie.log_probs[child])) * denominator - c.k
-    if max(abs(total - round(total)), abs(count - round(count))) > NEAR_WHOLE:
-        return None, None, None
-    return round(count), round(total), -c.k
+def _of_add_k(
+    probs: np.ndarray, k: float, denominator: float, vocab_size: int
+) -> tuple[np.ndarray, int] | None:
+    """Return the counts where a context alone decides: (a + k) / (T + k V)."""
+    total, counts = denominator - k * vocab_size, probs * denominator - k
+    whole = np.round(counts)
+    if max(abs(total - round(total)), np.abs(counts - whole).max(initial=0.0)) > NEAR_WHOLE:
+        return None
+    return whole.astype(np.int64), round(total)
 
 
 def _lower_probs(trie: Trie, context: tuple[int, ...]) -> np.ndarray:

@@ -135,6 +135,18 @@ class ModifiedKneserNey:
 
 
 @dataclass(frozen=True)
+class GivenDiscount:
+    """One discount from above 0 to 1 for all orders, over raw or adjusted counts."""
+
+    discount: float
+    adjusted: bool
+    chained = True
+
+    def weights(self, n: np.ndarray, vocab_size: int) -> Weights:
+        return Weights((self.discount,) * 3)
+
+
+@dataclass(frozen=True)
 class Imported:
     """Marks a model that was read from a file, with unknown smoothing."""
 

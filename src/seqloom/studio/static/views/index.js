@@ -14,7 +14,11 @@ export const VIEWS = [
   { group: "text", name: "next", title: "Next token", fits: language, start: firstLine, load: () => import("./next.js") },
   { group: "text", name: "surprise", title: "Surprise", fits: language, load: () => import("./surprise.js") },
 
-  // q-play: playground (text), n-gram explorer, vectors, series (data), trellis (inside)
+  { group: "text", name: "play", title: "Playground", fits: () => true, start: firstLine, load: () => import("./play.js") },
+  { group: "inside", name: "ngrams", title: "n-grams", fits: (model) => model.kind === "ngram", start: firstLine, load: () => import("./ngrams.js") },
+  { group: "inside", name: "trellis", title: "Hidden states", fits: (model) => ["hmm", "hmm-tagger"].includes(model.kind), start: firstLine, load: () => import("./trellis.js") },
+  { group: "data", name: "vectors", title: "Vectors", fits: (model) => /^(word|sentence) vectors$/.test(model.task), load: () => import("./vectors.js") },
+  { group: "data", name: "series", title: "Series", fits: (model) => model.task === "forecaster", start: () => "", load: () => import("./series.js") },
 
   // q-inside: step, gates, reach (inside)
 

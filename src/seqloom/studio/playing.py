@@ -1,0 +1,27 @@
+"""What a model can be asked, for the playground: the verbs of its task with their options, as JSON Schema."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from seqloom.serving.catalogue import Served
+from seqloom.serving.openapi import fields_of
+
+
+def abilities(served: Served) -> dict[str, Any]:
+    """Return whether a model writes text, answers conversations, and the verbs that its task has."""
+    learnt = getattr(served.model, "learnt", {})
+    return {
+        "writes": served.engine is not None,
+        "chats": hasattr(served.model, "chat_tokens") and bool(learnt.get("chat_template")),
+        "verbs": [
+            {
+                "name": name,
+                "help": verb.help,
+                "input": verb.input,
+                "numbers": verb.numbers,
+                "options": fields_of(verb.options, verb.names),
+            }
+            for name, verb in served.verbs.items()
+        ],
+    }
