@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from seqloom.contracts import LanguageModel
 from seqloom.serving.answering import Exchange, Handler, encode_long
 from seqloom.serving.app import Route
 from seqloom.serving.fields import Fields, Refused
-from seqloom.studio import page
+from seqloom.studio import attending, page, training_runs
 from seqloom.studio.following import coloured, following
 from seqloom.studio.looking import look
 from seqloom.studio.shelf import Shelf
@@ -63,10 +64,16 @@ class Studio:
         yield Route(
             "GET", "/studio/comparison", _got(lambda: comparison(self.shelf)), "The comparison."
         )
+        listing = _got(partial(training_runs.runs, self.shelf))
+        yield Route("GET", "/studio/runs", listing, "The runs that it can show.")
         for name, function, help in (
             ("open", self.opened, "Open a model; which views it has."),
             ("next", self.following, "What may follow a prompt, summed over spellings."),
             ("passage", self.coloured, "What each piece of a text costs."),
+            ("heads", partial(attending.heads, self.shelf), "All heads of attention."),
+            ("attention", partial(attending.weights, self.shelf), "One map of attention."),
+            ("search", partial(attending.search, self.shelf), "A translation's beam search."),
+            ("run", partial(training_runs.look, self.shelf), "Logs of runs, and advice."),
         ):
             yield Route("POST", f"/studio/{name}", _posted(function), help, BODY)
         yield Route(
