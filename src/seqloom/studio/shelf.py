@@ -133,6 +133,7 @@ class Shelf(Catalogue):
             "task": book.config.get("task"),
             "kind": book.config.get("model"),
             "tokenizer": tokenizer.get("kind"),
+            "encoder": (book.config.get("config") or {}).get("encoder"),
             "family": book.result.get("family"),
             "result": book.result,
             "stamp": hash(book.stamp) & 0xFFFFFFFF,

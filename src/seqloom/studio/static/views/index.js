@@ -6,6 +6,9 @@ export const language = (model) => model.task === "language model";
 export const has = (name) => (model) => model.views === null || model.views.includes(name);
 export const firstLine = (text) => text.split("\n").find((line) => line.includes(" ")) ?? text;
 
+const attends = (model) => model.views?.includes("attention")
+  ?? (["gpt", "bert", "transformer", "seq2seq", "sentence-encoder"].includes(model.kind) || /transformer|[/\\]/.test(model.encoder ?? ""));
+
 export const GROUPS = { home: "", text: "One text", inside: "Inside a model", data: "Data and training", learn: "Learn" };
 
 export const VIEWS = [
@@ -18,6 +21,8 @@ export const VIEWS = [
 
   // q-inside: step, gates, reach (inside)
 
-  // q-attention: attention, alignments (inside), runs (data)
+  { group: "inside", name: "attention", title: "Attention", fits: attends, start: firstLine, style: "attention.css", load: () => import("./attention.js") },
+  { group: "inside", name: "alignments", title: "Alignments", fits: (model) => model.task === "translator", start: firstLine, style: "attention.css", load: () => import("./alignments.js") },
+  { group: "data", name: "runs", title: "Runs", fits: () => true, style: "runs.css", load: () => import("./runs.js") },
 
 ];
