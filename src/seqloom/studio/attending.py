@@ -31,7 +31,7 @@ ALIGNMENT = "alignment"  # in place of a layer: the mean of all that look from a
 
 
 class Heard:
-    """Keeps what the library says while it reads: that only a part of a text is shown, and the like."""
+    """Keeps what the library says while it reads: that only a part of a text is shown."""
 
     def __init__(self) -> None:
         self.said: list[str] = []
@@ -49,7 +49,7 @@ class Heard:
         pass
 
     def say(self, message: str) -> None:
-        if message not in self.said:
+        if message.endswith("shown") and message not in self.said:  # not that kernels are compiled
             self.said.append(message)
 
 

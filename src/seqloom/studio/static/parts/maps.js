@@ -79,7 +79,8 @@ export function MapOf({ map, steps, keys, size = 1, at, onAt, label }) {
   const dark = useScheme();
   const named = size === 1 && Math.max(map.rows, map.columns) <= NAMED;
   const font = "12px ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace";
-  const [left, top] = named ? [86, 84] : [46, 24];
+  const longest = (names) => names.reduce((most, name) => Math.max(most, [...short(name)].length), 1);
+  const [left, top] = named ? [14 + 7.3 * longest(steps), 16 + 6.8 * longest(keys)] : [46, 24];
   const room = Math.max(60, Math.min(width || 300, 760) - left - 2);
   const cell = Math.min(named ? 24 : 6, room / Math.max(map.columns, map.rows * 0.6));
   const side = cell >= 1 && named ? Math.max(5, Math.floor(cell)) : cell;
@@ -140,15 +141,16 @@ export function Arcs({ map, steps, keys, itself, at, onAt, label }) {
   }
   const middle = (i) => 14 + i * high;
   const [one, two, width] = itself ? [200, 200, 400] : [130, 270, 400];
+  const half = 8 + 3.8 * steps.reduce((most, name) => Math.max(most, [...short(name)].length), 1);
   const path = ({ y, x }) => {
     if (!itself) return `M${one + 6},${middle(y)} C${one + 60},${middle(y)} ${two - 60},${middle(x)} ${two - 6},${middle(x)}`;
-    const far = Math.min(125, 18 + 9 * Math.abs(y - x)), sign = x < y ? 1 : -1, from = one + sign * 58;
+    const far = Math.min(188 - half, 20 + 11 * Math.abs(y - x)), sign = x < y ? 1 : -1, from = one + sign * half;
     return `M${from},${middle(y)} C${from + sign * far},${middle(y)} ${from + sign * far},${middle(x)} ${from},${middle(x)}`;
   };
   const word = (name, i, where, anchor, kind) => html`<text key=${kind + i} x=${where} y=${middle(i)} dy=".35em" text-anchor=${anchor} data-step=${kind === "s" ? i : undefined}
     class=${kind === "s" && i === at ? "at" : ""} onPointerEnter=${kind === "s" ? () => onAt(i) : undefined}>${short(name)}</text>`;
   return html`<svg class="arcs" viewBox="0 0 ${width} ${middle(Math.max(n, m) - 1) + 14}" role="img" aria-label=${label}>
-    ${arcs.map((arc) => html`<path key=${`${arc.y} ${arc.x}`} d=${path(arc)} class=${arc.y === at ? "at" : ""} style=${{ opacity: at === null || arc.y === at ? 0.15 + 0.85 * arc.weight : 0.12, strokeWidth: 1 + 3 * arc.weight }} />`)}
+    ${arcs.map((arc) => html`<path key=${`${arc.y} ${arc.x}`} d=${path(arc)} class=${arc.y === at ? "at" : ""} style=${{ opacity: at === null || arc.y === at ? 0.25 + 0.75 * arc.weight : 0.15, strokeWidth: 1 + 3 * arc.weight }} />`)}
     ${steps.map((name, i) => word(name, i, one, itself ? "middle" : "end", "s"))}
     ${!itself && keys.map((name, i) => word(name, i, two, "start", "k"))}</svg>`;
 }

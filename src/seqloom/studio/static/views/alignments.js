@@ -43,7 +43,7 @@ function Tree({ steps, at, onAt }) {
 }
 
 function Step({ step }) {
-  return html`<div class="columns" aria-live="polite">${step.hypotheses.map((one) => html`<section class="column" key=${one.number} data-hypothesis=${one.number}>
+  return html`<div class="columns steps" aria-live="polite">${step.hypotheses.map((one) => html`<section class="column" key=${one.number} data-hypothesis=${one.number}>
     <header><h3>${one.best ? "★ " : ""}${one.tokens.length ? one.tokens.slice(-6).join(" ") : "(nothing yet)"}</h3><span class="soft small">${number(one.log_prob, 2)} nats</span></header>
     <${Bars} label=${`what may follow in hypothesis ${one.number}`} shown=${number} rows=${one.candidates.map((candidate) => ({ key: candidate.token, name: short(candidate.token), value: candidate.probability, ghost: candidate.probability, cut: candidate.becomes === "dropped", title: candidate.becomes }))} />
     ${one.looks_at.length > 0 && html`<p class="soft small">looks at ${one.looks_at.map((look) => `${look.token} ${number(look.weight, 2)}`).join(", ")}</p>`}</section>`)}</div>

@@ -7,7 +7,7 @@ import { Arcs, MapOf, Small, Tokens, largest, unpacked } from "../parts/maps.js"
 import { Coloured, Folded, Said, Table, number, twoSided, visible } from "../parts/shown.js";
 import { Signature, inPython, inShell } from "../parts/signature.js";
 
-const BY = [["entropy", "entropy"], ["distance", "distance"], ["cost", "cost without it"]];
+const BY = [["entropy", "entropy"], ["distance", "distance"], ["cost", "cost without it, bits a token"]];
 const SEEN = { "previous": "the token before", "next": "the token after", "itself": "the token itself", "first": "the first token", "same word": "the same word elsewhere", "diagonal": "the neighbourhood", "diffuse": "everything alike", "mixed": "no one pattern" };
 
 export const Switch = ({ label, value, choices, onChange }) => html`<div class="switch" role="group" aria-label=${label}>${choices.map(([one, text]) => html`<button
@@ -58,7 +58,7 @@ function Grid({ found, maps, costs, by, layer, head, off, mode, onPick, onToggle
         ${found.removable.includes(name) && html`<br /><button type="button" aria-pressed=${String(off.has(String(i)))} onClick=${() => onToggle(String(i))}>layer off</button>`}</div>
       <div class="heads">${rows.map((row) => {
         const map = maps[count++], is = i === layer && row.head === head, cost = costs?.[`${name} ${row.head}`];
-        const value = by === "cost" ? (cost === undefined ? "" : `${cost > 0 ? "+" : ""}${number(cost, 3)} bits`) : by === "distance" ? `${number(row.distance, 1)} away` : `${number(row.entropy, 2)} bits`;
+        const value = by === "cost" ? (cost === undefined ? "" : `${cost > 0 ? "+" : ""}${number(cost, 3)}`) : by === "distance" ? `${number(row.distance, 1)} away` : `${number(row.entropy, 2)} bits`;
         return html`<button type="button" key=${row.head} class=${`head ${gone(i, row.head) ? "off" : ""}`} tabindex=${is ? 0 : -1} aria-pressed=${String(is)} data-layer=${i} data-head=${row.head}
           style=${by === "cost" && cost !== undefined ? { backgroundColor: twoSided(cost, most) } : {}} onClick=${() => pick(i, row.head)}
           aria-label=${`${name}, head ${row.head}: ${row.pattern}, entropy ${number(row.entropy, 2)} bits, distance ${number(row.distance, 1)}${cost === undefined ? "" : `, cost ${number(cost, 3)} bits`}${gone(i, row.head) ? ", switched off" : ""}`}>
@@ -178,5 +178,5 @@ export default function Attention({ models, chosen, text, options, change }) {
       ${shown.size === 1 && map.rows <= 128 && html`<${Folded} title="The weights"><${Table} label="weights" columns=${[{ title: "looks", of: (line) => line.name }, ...shown.keys.map((name, x) => ({ title: visible(name), of: (line) => number(map.of(line.y, x)) }))]} rows=${shown.steps.map((name, y) => ({ name: `${y + 1} ${visible(name)}`, y }))} /><//>`}`}</div></div>`}
     ${model && html`<${Signature} view="attention" models=${[model]} text=${text}
       terminal=${[`seqloom inspect heads ${path} --json`, `seqloom inspect attention ${path} --layer ${layer}${all ? "" : ` --head ${head}`} --json`, ...(off.size ? [`seqloom inspect clamped ${path} --off ${list.join(",")} --json`] : []), ...(by === "cost" ? [`printf %s ${inShell(text)} > text.txt && seqloom inspect ablation ${inShell(model.path)} text.txt --json`] : [])]}
-      python=${["import seqloom", `seqloom.inspect.heads(${load}).data["rows"]`, `seqloom.inspect.attention(${load}, layer=${layer}${chosenHead}).data`, ...(off.size ? [`seqloom.inspect.clamped(${load}, off=${JSON.stringify(list)}).data`] : [])]} />`}`;
+      python=${["import seqloom", `seqloom.inspect.heads(${load}).data["rows"]`, `seqloom.inspect.attention(${load}, layer=${layer}${chosenHead}).data`, ...(off.size ? [`seqloom.inspect.clamped(${load}, off=${JSON.stringify(list)}).data`] : []), ...(by === "cost" ? [`seqloom.inspect.ablation(seqloom.load(${inPython(model.path)}), ${inPython(text)}).data`] : [])]} />`}`;
 }
