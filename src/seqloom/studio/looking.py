@@ -55,7 +55,7 @@ def _inputs(shelf: Shelf, view: View, asked: Fields, folder: Path) -> list[Any]:
         if kind in ("model", "other"):
             inputs.append(shelf.served(asked.text(kind) or "").model)
         elif kind == "text":
-            inputs.append(_text(asked))
+            inputs.append(example_of(asked))
         elif kind == "file":
             inputs.append(_written(asked, kind, folder))
         elif kind == "data":
@@ -67,7 +67,7 @@ def _inputs(shelf: Shelf, view: View, asked: Fields, folder: Path) -> list[Any]:
     return inputs
 
 
-def _text(asked: Fields) -> Any:
+def example_of(asked: Fields) -> Any:
     """Return one text, or a pair of them."""
     value = asked.raw("text")
     if isinstance(value, list) and len(value) > 1 and all(isinstance(one, str) for one in value):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from seqloom.contracts import LanguageModel
@@ -11,7 +12,7 @@ from seqloom.serving.answering import Exchange, Handler, encode_long
 from seqloom.serving.app import Route
 from seqloom.serving.catalogue import Served
 from seqloom.serving.fields import Fields, Refused
-from seqloom.studio import page, shannon
+from seqloom.studio import attending, page, shannon, training_runs
 from seqloom.studio.comparing import Comparing, dropped
 from seqloom.studio.following import coloured, following
 from seqloom.studio.looking import listed as plain
@@ -111,6 +112,8 @@ class Studio:
         yield Route("GET", "/studio/comparison", newest, "The newest comparison.")
         yield Route("GET", "/studio/comparison/{name}", self.named, "One of the comparisons.")
         yield Route("POST", "/studio/compare", self.begin, "Begin a comparison of files.", FILES)
+        listing = _got(partial(training_runs.runs, self.shelf))
+        yield Route("GET", "/studio/runs", listing, "The runs that it can show.")
         for name, function, help in (
             ("open", self.opened, "Open a model; which views it has."),
             ("next", self.following, "What may follow a prompt, summed over spellings."),
@@ -128,6 +131,10 @@ class Studio:
                 "Words as points of a plane.",
             ),
             ("leaning", lambda asked: leaning(self.served(asked), asked), "How far words lean."),
+            ("heads", partial(attending.heads, self.shelf), "All heads of attention."),
+            ("attention", partial(attending.weights, self.shelf), "One map of attention."),
+            ("search", partial(attending.search, self.shelf), "A translation's beam search."),
+            ("run", partial(training_runs.look, self.shelf), "Logs of runs, and advice."),
         ):
             yield Route("POST", f"/studio/{name}", _posted(function), help, BODY)
         yield Route(

@@ -169,11 +169,11 @@ class Shelf(Catalogue):
         )
 
 
-def saved_below(directory: Path, depth: int = 0) -> Iterator[Path]:
+def saved_below(directory: Path, depth: int = 0, mark: str = FILES[0]) -> Iterator[Path]:
     """Yield the saved models in a directory and below it, in the order of names; none within another,
-    where members of mixtures are.
+    where members of mixtures are. `mark`: the file that tells one, or something else that is looked for.
     """
-    if (directory / FILES[0]).is_file():
+    if (directory / mark).is_file():
         yield directory
         return
     if depth > DEEPEST:
@@ -188,7 +188,7 @@ def saved_below(directory: Path, depth: int = 0) -> Iterator[Path]:
     for name in inner:
         if name.startswith("."):
             continue
-        for path in saved_below(directory / name, depth + 1):
+        for path in saved_below(directory / name, depth + 1, mark):
             yield path
             count += 1
             if count >= MOST_MODELS:

@@ -235,6 +235,16 @@ VIEWS = {
             "seqloom inspect ablation model valid.txt --examples 500 --chart heads.png",
         ),
     ),
+    "clamped": View(
+        "What a text costs, token by token, when some heads of attention are switched off.",
+        "clamping",
+        needs.heads_and_text,
+        options=configs.ClampedOptions,
+        examples=(
+            'seqloom inspect clamped model "to be or not to be" --off 0.1',
+            'seqloom inspect clamped model "to be or not to be" --off 0.1,2 --chart clamped.png',
+        ),
+    ),
     # ---- what is in the vectors
     "probe": View(
         "What a linear probe reads of tags or labels from each layer, with a control task.",

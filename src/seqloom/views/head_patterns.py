@@ -45,7 +45,7 @@ def heads(model: Any, example: Any, options: HeadsOptions) -> Sheet:
     charts: dict[str, Any] = {}
     summary, lines = list(remarks(model)), []
     if example is not None:
-        rows, maps, steps = _rows(model, example)
+        rows, maps, steps = every_head(model, example)
         data |= {"rows": rows, "tokens": steps}
         lines += _lines(rows)
         summary += _sentences(rows, len(steps))
@@ -76,7 +76,10 @@ def heads(model: Any, example: Any, options: HeadsOptions) -> Sheet:
 # ---- patterns
 
 
-def _rows(model: Any, example: Any) -> tuple[list[dict[str, Any]], list[HeadMap], list[str]]:
+def every_head(
+    model: Any, example: Any, most_tiles: int = SMALL
+) -> tuple[list[dict[str, Any]], list[HeadMap], list[str]]:
+    """Return what is known of each head over a text, small maps of the first heads, and the text's tokens."""
     rows: list[dict[str, Any]] = []
     maps: list[HeadMap] = []
     steps: list[str] = []
@@ -87,7 +90,7 @@ def _rows(model: Any, example: Any) -> tuple[list[dict[str, Any]], list[HeadMap]
             for head, weights in enumerate(layer.weights):
                 rows.append({"layer": layer.name, "head": head, **describe(weights, seen)})
                 if len(maps) < MOST_HEADS:
-                    shown = tiles(weights, SMALL)[0]
+                    shown = tiles(weights, most_tiles)[0]
                     maps.append(HeadMap(layer.name, head, rows[-1]["pattern"], shown))
             bar.advance()
     return rows, maps, steps

@@ -103,6 +103,11 @@ def heads_and_data(model: Any) -> bool:
     )
 
 
+def heads_and_text(model: Any) -> bool:
+    """Tell whether its heads can be removed and one text says what that costs."""
+    return heads_and_data(model) and model.task != "answerer"
+
+
 def word_layers(model: Any) -> bool:
     """Tell whether it is a network that has vectors of the words of a text at each layer."""
     if getattr(model, "reads_numbers", False) or not hasattr(model, "trace"):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,6 +35,8 @@ SAMPLES = 1000
 ALL_HEADS, LAYER = "all heads", "layer"
 MAX_LINES = 60
 
+# What becomes zero of a matrix: some columns, or all of them.
+Columns = slice | Sequence[int] | None
 # For each measure the sum and the count of each example (N, 2); the measure is the ratio of their sums.
 Sums = dict[str, np.ndarray]
 
@@ -110,7 +112,7 @@ def _with_bias(shapes: Mapping[str, Any], name: str) -> list[str]:
     return [name, bias] if bias in shapes else [name]
 
 
-def without(model: Any, names: Mapping[str, slice | None]) -> Any:
+def without(model: Any, names: Mapping[str, Columns]) -> Any:
     """Return a copy of a model in which these columns of these weights are zero."""
     other = copy.copy(model)
     if model.bits:  # rounded weights as they are, but for those that become zero

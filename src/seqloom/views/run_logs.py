@@ -11,7 +11,7 @@ import math
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from seqloom.charts.monitoring import Bar
 from seqloom.errors import ConfigError, ModelError
@@ -157,6 +157,32 @@ class RunLog:
 
 
 # ---- reading
+
+
+class Place(NamedTuple):
+    """Where a log lies, and whether the run is "finished", "training" or "interrupted"."""
+
+    log: Path
+    state: str
+    stamp: tuple[int, int]  # size and time of the log
+
+
+def place_of(directory: Path) -> Place | None:
+    """Return the log of a run or of a saved model without reading it; None where there is none."""
+    from seqloom.directories import holder
+    from seqloom.storage import TRAINING_LOG
+    from seqloom.training.checkpoint import LOCK, LOG
+
+    with suppress(OSError):
+        if (log := directory / LOG).is_file():
+            state = "interrupted" if holder(directory / LOCK) is None else "training"
+        elif (log := directory / TRAINING_LOG).is_file():
+            state = "finished"
+        else:
+            return None
+        stat = log.stat()
+        return Place(log, state, (stat.st_size, stat.st_mtime_ns))
+    return None
 
 
 def read_run(run: Any) -> RunLog:

@@ -4,6 +4,8 @@
 // comparison, comparisons, training, views, change}. A model's `views` are null until it was first opened.
 export const language = (model) => model.task === "language model";
 export const has = (name) => (model) => model.views === null || model.views.includes(name);
+export const part = (name) => (model) => model.parts.includes(name); // of its network, known before it is opened
+const fewLines = (text) => `${text.slice(0, 240).split("\n").slice(0, -1).join("\n") || text.slice(0, 240)}\n`;
 export const firstLine = (text) => text.split("\n").find((line) => line.includes(" ")) ?? text;
 
 export const GROUPS = { home: "", text: "One text", inside: "Inside a model", data: "Data and training", learn: "Learn" };
@@ -20,9 +22,11 @@ export const VIEWS = [
   { group: "data", name: "vectors", title: "Vectors", fits: (model) => /^(word|sentence) vectors$/.test(model.task), load: () => import("./vectors.js") },
   { group: "data", name: "series", title: "Series", fits: (model) => model.task === "forecaster", start: () => "", load: () => import("./series.js") },
 
-  // q-inside: step, gates, reach (inside)
-
-  // q-attention: attention, alignments (inside), runs (data)
-
+  { group: "inside", name: "step", title: "Step by step", fits: language, start: firstLine, style: "inside.css", load: () => import("./step.js") },
+  { group: "inside", name: "gates", title: "Gates and states", fits: part("recurrent"), start: fewLines, style: "inside.css", load: () => import("./gates.js") },
+  { group: "inside", name: "reach", title: "Gradient reach", fits: (model) => language(model) && (part("recurrent")(model) || part("attention")(model)), start: firstLine, style: "inside.css", load: () => import("./reach.js") },
+  { group: "inside", name: "attention", title: "Attention", fits: part("attention"), start: firstLine, style: "attention.css", load: () => import("./attention.js") },
+  { group: "inside", name: "alignments", title: "Alignments", fits: (model) => model.task === "translator", start: firstLine, style: "attention.css", load: () => import("./alignments.js") },
+  { group: "data", name: "runs", title: "Runs", fits: () => true, style: "runs.css", load: () => import("./runs.js") },
   { group: "learn", name: "game", title: "Guess the text", fits: language, load: () => import("./game.js") },
 ];
