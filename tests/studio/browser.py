@@ -28,8 +28,8 @@ SIZES = {"wide": (1280, 800), "phone": (360, 740)}
 LOOKS = [(size, scheme) for size in SIZES for scheme in ("light", "dark")]
 
 
-@pytest.fixture(scope="session")
-def browser():
+def launched():
+    """Yield the one browser of a test process; a second driver in the same thread fails."""
     with sync_api.sync_playwright() as driver:
         one = driver.chromium.launch(executable_path=FOUND)
         yield one
@@ -99,6 +99,14 @@ class Page:
         width = self.page.viewport_size["width"]
         shown = self.page.evaluate("document.documentElement.scrollWidth")
         assert shown <= width, f"{shown} of {width}"
+
+    def check_look(self, place: str, name: str) -> None:
+        """Open a view, photograph it and check what holds for every view."""
+        self.open(place)
+        self.quiet()
+        self.photograph(name)
+        self.check_width()
+        assert self.page.locator("h1").count() == 1
 
     def close(self) -> None:
         """Close, and fail if anything went wrong or left the server."""

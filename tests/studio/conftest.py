@@ -1,4 +1,4 @@
-"""What the tests of the page share: one shelf of models, one server."""
+"""What the tests of the page share: one shelf of models, one server, one browser."""
 
 import pytest
 
@@ -18,3 +18,20 @@ def studio(shelf_folder):
 
     with open_studio(shelf_folder) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def browser():
+    from tests.studio.browser import launched
+
+    yield from launched()
+
+
+@pytest.fixture
+def opened(browser, studio):
+    """A page of its own, closed and judged at the end."""
+    from tests.studio.browser import Page
+
+    made = Page(browser, studio.address)
+    yield made
+    made.close()

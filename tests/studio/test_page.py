@@ -16,7 +16,7 @@ import pytest
 import seqloom
 from seqloom import NGram
 from seqloom.kernels.sampling import nucleus
-from tests.studio.browser import LOOKS, Page, browser  # noqa: F401
+from tests.studio.browser import LOOKS, Page
 from tests.studio.shelves import EVIL_LINE, HOSTILE, TEXT, after
 
 VIEWS = {
@@ -27,32 +27,21 @@ VIEWS = {
 }
 
 
-@pytest.fixture
-def opened(browser, studio):  # noqa: F811
-    made = Page(browser, studio.address)
-    yield made
-    made.close()
-
-
 def text_of(page, selector):
     return page.locator(selector).first.inner_text()
 
 
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize(("size", "scheme"), LOOKS)
-def test_every_view_opens_in_every_look(browser, studio, view, size, scheme):  # noqa: F811
+def test_every_view_opens_in_every_look(browser, studio, view, size, scheme):
     made = Page(browser, studio.address, size, scheme)
-    made.open(VIEWS[view])
-    made.quiet()
-    made.photograph(f"{view}-{size}-{scheme}")
-    made.check_width()
-    assert made.page.locator("h1").count() == 1
+    made.check_look(VIEWS[view], f"{view}-{size}-{scheme}")
     made.close()
 
 
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_nobody_is_kept_out(browser, studio, view, scheme):  # noqa: F811
+def test_nobody_is_kept_out(browser, studio, view, scheme):
     made = Page(browser, studio.address, "wide", scheme)
     made.open(VIEWS[view])
     made.quiet()
@@ -62,7 +51,7 @@ def test_nobody_is_kept_out(browser, studio, view, scheme):  # noqa: F811
         made.close()
 
 
-def test_the_table_is_there_without_a_script(browser, studio):  # noqa: F811
+def test_the_table_is_there_without_a_script(browser, studio):
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
     page.goto(studio.address)
@@ -282,7 +271,7 @@ def test_a_very_long_text_is_cut_and_the_page_goes_on(opened):
     assert opened.page.get_by_text("Of 10,200,000 characters").count() == 0
 
 
-def test_a_server_that_stops_and_a_model_that_goes(browser, tmp_path):  # noqa: F811
+def test_a_server_that_stops_and_a_model_that_goes(browser, tmp_path):
     from seqloom.studio.server import open_studio
 
     model = NGram(order=2, tokenizer="byte").fit(TEXT)

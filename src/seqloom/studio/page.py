@@ -58,7 +58,7 @@ PAGE = """<!DOCTYPE html>
 </head>
 <body>
 <div id="app">
-<header class="top"><a class="brand" href="#compare">seqloom studio</a></header>
+<header class="top"><a class="brand" href="#compare">seqloom studio</a><nav></nav></header>
 <main>{body}</main>
 </div>
 </body>

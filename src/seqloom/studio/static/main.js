@@ -2,7 +2,7 @@
 import { html, render, useEffect, useLayoutEffect, useMemo, useRef, useState } from "./parts/html.js";
 import { ask, forget } from "./parts/ask.js";
 import { change, useAddress, written } from "./parts/address.js";
-import { VIEWS } from "./views/index.js";
+import { GROUPS, VIEWS } from "./views/index.js";
 
 const EVERY = 5000; // milliseconds between two looks at the shelf
 const START = 4; // models that are shown first
@@ -70,14 +70,50 @@ function useView(entry) {
   const [, redraw] = useState(0);
   const [failed, setFailed] = useState("");
   useEffect(() => {
+    let gone = false;
+    setFailed("");
     if (!loaded.has(entry.name)) {
-      entry.load().then((module) => {
+      Promise.all([entry.load(), entry.style && styled(entry.style)]).then(([module]) => {
         loaded.set(entry.name, module.default);
         redraw((n) => n + 1);
-      }, () => setFailed(`the view ${entry.title} could not be loaded; load the page again`));
+      }, () => gone || setFailed(`The view ${entry.title} could not be loaded; load the page again.`));
     }
+    return () => (gone = true);
   }, [entry]);
   return [loaded.get(entry.name), failed];
+}
+
+function styled(file) { // a view's own style, there before the view is
+  return new Promise((resolve, reject) => {
+    const link = Object.assign(document.createElement("link"), { rel: "stylesheet", href: `/studio/static/views/${file}` });
+    link.onload = resolve;
+    link.onerror = reject;
+    document.head.append(link);
+  });
+}
+
+// The menu: a column beside the view where there is room, else behind a button.
+function Menu({ entry, state }) {
+  const [open, setOpen] = useState(false);
+  const box = useRef(null);
+  useEffect(() => setOpen(false), [entry]);
+  const key = (event) => {
+    if (event.key === "Escape" && open) {
+      setOpen(false);
+      box.current.querySelector("button.menu").focus();
+    }
+  };
+  const link = (view) => html`<li key=${view.name}><a href=${written({ view: view.name, models: state.models, text: state.text })}
+    aria-current=${view === entry ? "page" : undefined} onClick=${() => setOpen(false)}>${view.title}</a></li>`;
+  return html`<header class="top" ref=${box} onKeyDown=${key}>
+    <button type="button" class="skip" onClick=${() => document.querySelector("main").focus()}>To the view</button>
+    <a class="brand" href="#compare">seqloom studio</a><span class="here">${entry.title}</span>
+    <button type="button" class="menu" aria-expanded=${String(open)} aria-controls="views" onClick=${() => setOpen(!open)}>Views</button>
+    <nav id="views" aria-label="Views" class=${open ? "open" : ""}>${Object.entries(GROUPS).map(([group, title]) => {
+      const views = VIEWS.filter((view) => view.group === group);
+      return views.length > 0 && html`<div key=${group} class="group">${title && html`<p id=${`group-${group}`}>${title}</p>`}
+        <ul aria-labelledby=${title ? `group-${group}` : undefined}>${views.map(link)}</ul></div>`;
+    })}</nav></header>`;
 }
 
 function App() {
@@ -111,10 +147,8 @@ function App() {
     addEventListener("keydown", key);
     return () => removeEventListener("keydown", key);
   }, []);
-  return html`<header class="top"><a class="brand" href="#compare">seqloom studio</a>
-    <nav aria-label="Views">${VIEWS.map((view, i) => html`<a key=${view.name} href=${written({ view: view.name, models: state.models, text: state.text })}
-      aria-current=${view === entry ? "page" : undefined} title=${`Alt+${i + 1}`}>${view.title}</a>`)}</nav></header>
-    <main>
+  return html`<${Menu} entry=${entry} state=${state} />
+    <main tabindex="-1">
       ${error && html`<p class="error" role="alert">${error}</p>`}
       ${news && html`<p class="note" role="status">${news}</p>`}
       ${training && (training.running || training.error) && html`<section aria-label="Training"><p role="status">${training.error
@@ -123,7 +157,7 @@ function App() {
         ${training.running && html`<progress max=${training.of} value=${training.done} aria-label="models trained"></progress>`}</section>`}
       ${missing.map((name) => html`<p class="error" role="alert">There is no model ${name} here; it may have been removed.</p>`)}
       ${failed && html`<p class="error" role="alert">${failed}</p>`}
-      ${shelf && View ? html`<${View} ...${{ models, all, chosen, text, options: state.options, comparison: shelf.comparison, views: VIEWS, change }} />` : html`<p class="wait" role="status">One moment ...</p>`}
+      ${shelf && View ? html`<${View} ...${{ models, all, chosen, text, heldOut, options: state.options, comparison: shelf.comparison, views: VIEWS, change }} />` : html`<p class="wait" role="status">One moment ...</p>`}
     </main>`;
 }
 

@@ -1,13 +1,23 @@
-// Every view: its name in the address, its title, which models fit, and its file, loaded when first opened;
-// `start` makes the text that it begins with of the held-out text.
-// A view's module has a default export: a component of {models, all, chosen, text, options, comparison, change}.
-const language = (model) => model.task === "language model";
-// const has = (name) => (model) => model.views === null || model.views.includes(name);
+// Every view: its name in the address, its title and its group in the menu, which models fit, and its file, loaded
+// when first opened; `start` makes the text that it begins with of the held-out text; `style` is a file of its own
+// beside it. A view's module has a default export: a component of {models, all, chosen, text, heldOut, options,
+// comparison, views, change}. A model's `views` are null until it was first opened.
+export const language = (model) => model.task === "language model";
+export const has = (name) => (model) => model.views === null || model.views.includes(name);
+export const firstLine = (text) => text.split("\n").find((line) => line.includes(" ")) ?? text;
 
-const firstLine = (text) => text.split("\n").find((line) => line.includes(" ")) ?? text;
+export const GROUPS = { home: "", text: "One text", inside: "Inside a model", data: "Data and training", learn: "Learn" };
 
 export const VIEWS = [
-  { name: "compare", title: "Compare", fits: () => true, load: () => import("./compare.js") },
-  { name: "next", title: "Next token", fits: language, start: firstLine, load: () => import("./next.js") },
-  { name: "surprise", title: "Surprise", fits: language, load: () => import("./surprise.js") },
+  { group: "home", name: "compare", title: "Compare", fits: () => true, load: () => import("./compare.js") },
+
+  { group: "text", name: "next", title: "Next token", fits: language, start: firstLine, load: () => import("./next.js") },
+  { group: "text", name: "surprise", title: "Surprise", fits: language, load: () => import("./surprise.js") },
+
+  // q-play: playground (text), n-gram explorer, vectors, series (data), trellis (inside)
+
+  // q-inside: step, gates, reach (inside)
+
+  // q-attention: attention, alignments (inside), runs (data)
+
 ];
