@@ -11,6 +11,7 @@ from seqloom.serving.app import Route
 from seqloom.serving.fields import Fields, Refused
 from seqloom.studio import page
 from seqloom.studio.following import coloured, following
+from seqloom.studio.lanes import lanes
 from seqloom.studio.looking import look
 from seqloom.studio.shelf import Shelf
 from seqloom.studio.starting import Training, comparison
@@ -55,6 +56,14 @@ class Studio:
             model, asked.text("text", "") or "", top or 0
         )
 
+    def lanes(self, asked: Fields) -> dict[str, Any]:
+        """Return gates and states of a recurrent layer along a text."""
+        model = self.shelf.served(asked.text("model") or "").model
+        layer, unit = (asked.integer(name, None, 0, 1 << 31) for name in ("layer", "unit"))
+        return {"model": asked.text("model")} | lanes(
+            model, asked.text("text", "") or "", layer, unit
+        )
+
     def routes(self) -> Iterator[Route]:
         """Yield the page, its files, and what it asks."""
         yield Route("GET", "/", page.index(self), "The page of `seqloom studio`.", None, True)
@@ -67,6 +76,7 @@ class Studio:
             ("open", self.opened, "Open a model; which views it has."),
             ("next", self.following, "What may follow a prompt, summed over spellings."),
             ("passage", self.coloured, "What each piece of a text costs."),
+            ("lanes", self.lanes, "Gates and states of a recurrent layer along a text."),
         ):
             yield Route("POST", f"/studio/{name}", _posted(function), help, BODY)
         yield Route(

@@ -17,7 +17,7 @@ from seqloom.decoding.stepper import prefill
 from seqloom.errors import ConfigError
 from seqloom.views.catalogue import view
 from seqloom.views.configs import PredictionOptions
-from seqloom.views.predicting import SHOWN, Part, Place, floats, parts_of
+from seqloom.views.predicting import SHOWN, Part, Place, floats, parts_of, quoted
 from seqloom.views.reading import remarks
 from seqloom.views.token_costs import window_of
 
@@ -31,11 +31,12 @@ def prediction(model: LanguageModel, text: str, options: PredictionOptions) -> S
     at = _chosen(len(ids), options.token)
     starts = np.cumsum(lengths) - lengths
     begin = int(starts[np.searchsorted(starts, at, side="right") - 1])
-    state, found = prefill(model.generator().stepper, [np.asarray(ids[begin:at], np.int64)])
+    stepper = model.sized_stepper()
+    state, found = prefill(stepper, [np.asarray(ids[begin:at], np.int64)])
     log_probs = found[0].astype(np.float64)
     place = Place(model, text, ids, begin, at, _word(log_probs, ids, at, options), options)
     family, parts, chosen = parts_of(place)
-    parts += _from_state(place, state, log_probs)
+    parts += _from_state(place, stepper, state, log_probs)
     best = top_indices(log_probs[None], min(TOP, len(log_probs)))[0].tolist()
     following = [[place.name(i), float(np.exp(log_probs[i])) + 0.0] for i in best]
     p = float(np.exp(log_probs[place.word]))
@@ -55,7 +56,7 @@ def prediction(model: LanguageModel, text: str, options: PredictionOptions) -> S
     }
     known = "after nothing" if at == begin else f"after {at - begin:,} tokens"
     summary = [
-        f"{model.label()} gives {word!r}, {known}, the probability {p:.4g}: {data['bits']:.2f} bits, rank "
+        f"{model.label()} gives {quoted(word)}, {known}, the probability {p:.4g}: {data['bits']:.2f} bits, rank "
         f"{data['rank']:,}.",
         *said,
         *remarks(model),
@@ -91,10 +92,9 @@ def _word(log_probs: np.ndarray, ids: np.ndarray, at: int, options: PredictionOp
     return int(top_indices(log_probs[None], options.rank)[0][-1])
 
 
-def _from_state(place: Place, state: Any, log_probs: np.ndarray) -> list[Part]:
+def _from_state(place: Place, stepper: Any, state: Any, log_probs: np.ndarray) -> list[Part]:
     """Return how a network's output layer makes a probability of its state."""
     model, word = place.model, place.word
-    stepper = model.generator().stepper
     output = getattr(model.runtime(), "output", None) if hasattr(model, "layers") else None
     if output is None or not hasattr(stepper, "features"):
         return []
@@ -115,7 +115,7 @@ def _from_state(place: Place, state: Any, log_probs: np.ndarray) -> list[Part]:
     terms = y * row
     order = np.argsort(-np.abs(terms), kind="stable")
     table = Part(
-        f"What the state says of {name!r}",
+        f"What the state says of {quoted(name)}",
         f"The {len(y)} numbers that the output layer reads, times the token's row of its matrix; those "
         "that say most come first.",
         "logit = sum_u y_u W_u + b",
@@ -137,7 +137,7 @@ def _from_state(place: Place, state: Any, log_probs: np.ndarray) -> list[Part]:
     logit = float(scores[word])
     log_z = float(np.logaddexp.reduce(scores))
     part = Part(
-        f"Softmax: the probability of {name!r}",
+        f"Softmax: the probability of {quoted(name)}",
         "The logit is set against those of all other tokens.",
         "p = exp(logit) / sum over all tokens of exp(logit) = exp(logit - log Z)",
     )
@@ -168,7 +168,7 @@ def _lines(parts: list[Part], following: list[list[Any]]) -> list[str]:
             one = row["numbers"][0]
             middle = "  =  ".join(filter(None, (one["equation"], one["numbers"])))
             lines.append(f"  {row['name']:<{wide}}  =  {middle}  =  {_number(one['value'])}")
-    shown = "  ".join(f"{name!r} {share:.1%}" for name, share in following)
+    shown = "  ".join(f"{quoted(name)} {share:.1%}" for name, share in following)
     return [*lines, *([""] if lines else []), f"next: {shown}"]
 
 

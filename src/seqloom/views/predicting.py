@@ -21,6 +21,7 @@ from seqloom.views.configs import PredictionOptions
 from seqloom.views.disagreement import two_names
 from seqloom.views.hidden import IN_NAME, visible
 from seqloom.views.recurrence import check_unit, choose_layer
+from seqloom.views.unrolling import columns_of
 
 SHOWN = 8  # rows of a table; the others are one row
 WORD = re.compile(r"[A-Za-z_]\w*'?")
@@ -95,6 +96,11 @@ class Place(NamedTuple):
     def name(self, token: int) -> str:
         """Return a token as it is shown."""
         return visible(self.model.tokenizer.token(int(token)))
+
+
+def quoted(name: str) -> str:
+    """Return the name of a token between quotation marks."""
+    return f"'{name}'"
 
 
 Told = tuple[str, list[Part], dict[str, Any]]  # the family, its parts, what can be chosen
@@ -305,9 +311,9 @@ def of_cell(place: Place) -> Told:
     unit = int(changed.argmax()) if unit is None else check_unit(unit, len(changed))
     read = place.ids[place.at - 1] if step else model.tokenizer.eos_id
     first = Part(
-        f"Unit {unit} before {place.name(read)!r} is read",
-        "The state of the step before, and what the layer reads now.",
-        {"lstm": "h', c' of the step before"}.get(layer.kind, "h' of the step before"),
+        f"Unit {unit} before {quoted(place.name(read))} is read",
+        f"The state of the step before. The layer reads x, of {columns_of(layer.cell.w_x)} numbers"
+        + (f", from layer {layers.index(layer) - 1}." if layers.index(layer) else ", the token's vector."),
     )
     before = [name for name in ("h", "c") if f"{name}_before" in numbers]
     for name in before:
@@ -334,12 +340,6 @@ def of_cell(place: Place) -> Told:
             *(one for one in dict.fromkeys(named) if one not in local),
         )
         names.add(row.name)
-    for part in parts[1:]:
-        part.formula = "\n".join(
-            f"{row['name']} = {row['numbers'][0]['equation']}"
-            for row in part.rows
-            if row["numbers"][0]["equation"]
-        )
     chosen = {
         "layers": [each.name for each in layers],
         "layer": layers.index(layer),
@@ -381,7 +381,7 @@ def of_head(place: Place) -> Told:
     names = [f"{i} {place.name(token)}" for i, token in enumerate(n.ids.tolist())]
     has_added = bool(np.any(n.added))
     query = Part(
-        f"The query of {names[-1]!r} and the key of {names[best]!r}",
+        f"The query of {quoted(names[-1])} and the key of {quoted(names[best])}",
         "What the last token asks for, times what that token offers: number by number, then the sum. Of "
         "all tokens, it gets the most weight.",
         "q = W_q x      k_j = W_k x_j      q . k_j = sum over the numbers of a head",

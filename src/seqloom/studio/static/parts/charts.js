@@ -2,7 +2,7 @@
 import { html, useEffect, useLayoutEffect, useRef, useState } from "./html.js";
 import { Folded, Table, number } from "./shown.js";
 
-const ink = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+export const ink = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 // values[row][column] from 0 to `most`; `onAt(row, column)` when pointed at; `rows`, `columns`: names.
 export function Heat({ values, rows, columns, most = 1, onAt, label, table = true }) {

@@ -4,6 +4,8 @@
 // comparison, views, change}. A model's `views` are null until it was first opened.
 export const language = (model) => model.task === "language model";
 export const has = (name) => (model) => model.views === null || model.views.includes(name);
+export const part = (name) => (model) => model.parts.includes(name); // of its network, known before it is opened
+const fewLines = (text) => `${text.slice(0, 240).split("\n").slice(0, -1).join("\n") || text.slice(0, 240)}\n`;
 export const firstLine = (text) => text.split("\n").find((line) => line.includes(" ")) ?? text;
 
 export const GROUPS = { home: "", text: "One text", inside: "Inside a model", data: "Data and training", learn: "Learn" };
@@ -16,7 +18,9 @@ export const VIEWS = [
 
   // q-play: playground (text), n-gram explorer, vectors, series (data), trellis (inside)
 
-  // q-inside: step, gates, reach (inside)
+  { group: "inside", name: "step", title: "Step by step", fits: language, start: firstLine, style: "inside.css", load: () => import("./step.js") },
+  { group: "inside", name: "gates", title: "Gates and states", fits: part("recurrent"), start: fewLines, style: "inside.css", load: () => import("./gates.js") },
+  { group: "inside", name: "reach", title: "Gradient reach", fits: (model) => language(model) && (part("recurrent")(model) || part("attention")(model)), start: firstLine, style: "inside.css", load: () => import("./reach.js") },
 
   // q-attention: attention, alignments (inside), runs (data)
 
