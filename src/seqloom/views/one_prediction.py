@@ -19,6 +19,7 @@ from seqloom.views.catalogue import view
 from seqloom.views.configs import PredictionOptions
 from seqloom.views.predicting import SHOWN, Part, Place, floats, parts_of, quoted
 from seqloom.views.reading import remarks
+from seqloom.views.recurrence import joiner_of
 from seqloom.views.token_costs import window_of
 
 TOP = 5
@@ -44,6 +45,7 @@ def prediction(model: LanguageModel, text: str, options: PredictionOptions) -> S
     data: dict[str, Any] = {
         "family": family,
         "tokens": [place.name(i) for i in ids.tolist()],
+        "joiner": joiner_of(model),
         "number": at + 1,
         "came": place.name(ids[at]),
         "token": word,
@@ -118,7 +120,7 @@ def _from_state(place: Place, stepper: Any, state: Any, log_probs: np.ndarray) -
         f"What the state says of {quoted(name)}",
         f"The {len(y)} numbers that the output layer reads, times the token's row of its matrix; those "
         "that say most come first.",
-        "logit = sum_u y_u W_u + b",
+        "logit = sum_u y_u W_u" + (" + b" if len(output.bias) else ""),
         ["y", "W", "y W"],
     )
     for u in order[:SHOWN].tolist():
@@ -139,7 +141,7 @@ def _from_state(place: Place, stepper: Any, state: Any, log_probs: np.ndarray) -
     part = Part(
         f"Softmax: the probability of {quoted(name)}",
         "The logit is set against those of all other tokens.",
-        "p = exp(logit) / sum over all tokens of exp(logit) = exp(logit - log Z)",
+        "p = exp(logit) / sum over all tokens of exp(logit)\n  = exp(logit - log_Z)",
     )
     if len(output.bias):
         part.add("b", "the token's bias", "", float(bias[word]))
@@ -156,6 +158,7 @@ def _lines(parts: list[Part], following: list[list[Any]]) -> list[str]:
     lines: list[str] = []
     for part in parts:
         lines += ["", part.title] if lines else [part.title]
+        lines += [f"    {line}" for line in part.formula.split("\n") if line]
         wide = max([len(row["name"]) for row in part.rows], default=0)
         if part.columns:
             heads = "".join(f"{column:>12}" for column in part.columns)

@@ -13,6 +13,7 @@ import numpy as np
 
 from seqloom.errors import ConfigError
 from seqloom.models.language.backing_off import OrderShare, order_shares
+from seqloom.models.language.uniform import END
 from seqloom.models.network.one_head import head_numbers
 from seqloom.models.network.recurrence import agree, arrays_of, layers_of, numbers_of, patterns_of
 from seqloom.views.attending import layer_names
@@ -136,15 +137,24 @@ def of_ngram(place: Place) -> Told:
     times, sum_name = 1.0, "p"
     for i, one in enumerate(shares):
         context = " ".join(_spelled(model, token) for token in one.context) or "(no context)"
-        whole = one.count is not None and one.total is not None and one.discount is not None
-        own = f"({one.count} - {one.discount:.4g}) / {one.total}" if whole and one.count else ""
+        told = one.count and one.total is not None and one.discount is not None
+        own, written = "own = (a - D) / T", ""
+        if told and model.config.smoothing == "add-k":
+            own, size = "own = (a + k) / (T + k V)", model.trie.vocab_size
+            k = model.config.k
+            written = f"({one.count} + {k:g}) / ({one.total} + {k:g} * {size})" if one.own else ""
+        elif told and model.config.smoothing == "witten-bell":
+            own = "own = a / (T + kinds of tokens after it)"
+            written = f"{one.count} / ({one.total} + {one.continuations})"
+        elif told:
+            written = f"({one.count} - {one.discount:.4g}) / {one.total}"
         above = [f"gamma.{j}" for j in range(i)] if chain else []
         part.add_row(
             f"{one.order}: {context}",
             ("a: how often the token came after this context", "", one.count, ()),
             ("T: how often the context came", "", one.total, ()),
             ("D: what is taken from each count", "", one.discount, ()),
-            ("own = (a - D) / T", own, one.own, ("count a", "discount D", "of T") if own else ()),
+            (own, written, one.own, ("count a", "discount D", "of T") if written else ()),
             ("gamma: what is left to the shorter context", "", one.weight if one.context else None, ()),
             (
                 "times = product of gamma of all longer contexts",
@@ -160,7 +170,7 @@ def of_ngram(place: Place) -> Told:
             ),
         )
         times *= one.weight
-    total = Part("The sum", "The shares of all orders add up to the probability.", "p = sum of shares")
+    total = Part("The sum", "The shares of all orders add up to the probability.")
     terms = " + ".join(f"{one.share:.4g}" for one in shares)
     total.add(
         sum_name, "sum of shares", terms, sum(one.share for one in shares), *part.column("share")
@@ -201,7 +211,7 @@ def of_hmm(place: Place) -> Told:
         "Predict, then correct",
         "The belief about the state moves by the transitions A; each state promises the token with its "
         "emission B; once the token is seen, states that promised it gain.",
-        "m(s) = sum_r b(r) A(r, s)      p = sum_s m(s) B(s, w)      after(s) = m(s) B(s, w) / p",
+        "m(s) = sum_r b(r) A(r, s)\np = sum_s m(s) B(s, w)\nafter(s) = m(s) B(s, w) / p",
         ["belief b", "moved m", "emission B", "product", "after"],
     )
     shown, rest = order[:SHOWN], order[SHOWN:]
@@ -237,7 +247,7 @@ def of_hmm(place: Place) -> Told:
             ),
             ("after = m B / p", f"{product:.4g} / {p:.4g}", later, ("product", "p")),
         )
-    total = Part("The sum", "All states together give the probability.", "p = sum_s m(s) B(s, w)")
+    total = Part("The sum", "All states together give the probability.")
     values = [row["numbers"][3]["value"] for row in part.rows]
     terms = " + ".join(f"{value:.4g}" for value in values)
     total.add("p", "sum of products", terms, p, *part.column("product"))
@@ -258,7 +268,7 @@ def of_mixture(place: Place) -> Told:
         "What each member expects",
         "Every member predicts for itself; the weights are the same at every token, what a member paid "
         "of the probability is not.",
-        "p(w) = sum_m lambda_m p_m(w)      share_m = lambda_m p_m(w) / p(w)",
+        "p(w) = sum_m lambda_m p_m(w)\nshare_m = lambda_m p_m(w) / p(w)",
         ["weight", "its p", "product", "share"],
     )
     for m, name in enumerate(names):
@@ -272,7 +282,7 @@ def of_mixture(place: Place) -> Told:
             ("lambda p_m", f"{weight:.4f} * {own:.4g}", product, ("weight", "its p")),
             ("share = product / p", f"{product:.4g} / {p:.4g}", share, ("product", "p")),
         )
-    total = Part("The sum", "The products add up to the probability.", "p = sum of products")
+    total = Part("The sum", "The products add up to the probability.")
     terms = " + ".join(f"{row['numbers'][2]['value']:.4g}" for row in part.rows)
     total.add("p", "sum of products", terms, p, *part.column("product"))
     return "mixture", [part, total], {}
@@ -376,7 +386,8 @@ def of_head(place: Place) -> Told:
     if not n.follows:
         return "gpt", [], chosen
     seen = np.argsort(-n.weights, kind="stable")
-    shown, rest = sorted(seen[:SHOWN].tolist()), seen[SHOWN:].tolist()
+    count_seen = int(np.isfinite(n.scores).sum())  # a window hides what is further back
+    shown, rest = sorted(seen[: min(SHOWN, count_seen)].tolist()), seen[SHOWN:count_seen].tolist()
     best = int(seen[0])
     names = [f"{i} {place.name(token)}" for i, token in enumerate(n.ids.tolist())]
     has_added = bool(np.any(n.added))
@@ -384,7 +395,7 @@ def of_head(place: Place) -> Told:
         f"The query of {quoted(names[-1])} and the key of {quoted(names[best])}",
         "What the last token asks for, times what that token offers: number by number, then the sum. Of "
         "all tokens, it gets the most weight.",
-        "q = W_q x      k_j = W_k x_j      q . k_j = sum over the numbers of a head",
+        "q = W_q x\nk_j = W_k x_j\nq . k_j = sum over the numbers of a head",
         ["q", "k", "q k"],
     )
     order = np.argsort(-np.abs(n.query * n.keys[best]), kind="stable")
@@ -407,8 +418,8 @@ def of_head(place: Place) -> Told:
         "Scores, softmax, mix",
         f"Each token's product is divided by the root of {width}; the softmax makes shares of it; the mix is "
         f"the mean of the values with these shares. Of the values, number {unit} is shown.",
-        "s_j = q . k_j / sqrt(d)" + (" + b(distance)" if has_added else "") + "      "
-        "a_j = exp(s_j) / sum_l exp(s_l)      o = sum_j a_j v_j",
+        "s_j = q . k_j / sqrt(d)" + (" + b(distance)" if has_added else "") + "\n"
+        "a_j = exp(s_j) / sum_l exp(s_l)\no = sum_j a_j v_j",
         ["q . k", *(["b"] if has_added else []), "s", "a", "v", "a v"],
     )
     dots = {best: query.column("q k")}
@@ -443,7 +454,7 @@ def of_head(place: Place) -> Told:
         f"Number {unit} of the mix",
         f"The {width} numbers of each of the {heads} heads go through W_o and are added to x; a perceptron "
         "follows, then the next layer.",
-        "o = sum_j a_j v_j      x + W_o (o of all heads)",
+        "o = sum_j a_j v_j\nx + W_o (o of all heads)",
     )
     terms = " ".join(f"{row['numbers'][-1]['value']:+.4f}" for row in mix.rows)
     total.add("o", "sum of a v", terms, float(n.mix[unit]), *mix.column("a v"))
@@ -469,7 +480,7 @@ def of_window(place: Place) -> Told:
     part = Part(
         f"What each token adds to hidden unit {unit}",
         "The vectors of the last tokens stand side by side; each has its own part of the matrix H.",
-        "z = d + sum_i H_i x_i      h = tanh(z)      (Bengio et al. 2003)",
+        "z = d + sum_i H_i x_i\nh = tanh(z)",
         ["H_i x_i"],
     )
     for i, token in enumerate(window.tolist()):
@@ -478,7 +489,7 @@ def of_window(place: Place) -> Told:
             f"{back} back: {place.name(token)}",
             ("H_i x_i: the vector of this token times its part of H", "", float(parts[unit, i]), ()),
         )
-    total = Part(f"Hidden unit {unit}", "The sum goes through tanh.", "h = tanh(z)")
+    total = Part(f"Hidden unit {unit}", "The sum goes through tanh.")
     total.add("d", "the unit's bias", "", float(bias[unit]))
     terms = f"{bias[unit]:.4f} " + " ".join(f"{value:+.4f}" for value in parts[unit])
     total.add("z", "d + sum of H_i x_i", terms, float(sums[unit]), *part.column("H_i x_i"))
@@ -492,11 +503,19 @@ def floats(weight: Any) -> np.ndarray:
 
 
 def of_uniform(place: Place) -> Told:
-    """Return the one number that it knows."""
-    size = place.model.tokenizer.vocab_size
-    part = Part("Every token alike", "It has learnt nothing but how many tokens there are.", "p = 1 / V")
+    """Return the few numbers that it knows."""
+    size, ends = place.model.tokenizer.vocab_size, place.word == place.model.tokenizer.eos_id
+    part = Part(
+        "Every token alike",
+        "It has learnt nothing but how many tokens there are; the end has a fixed share.",
+        "p = (1 - e) / (V - 1), and e of the end",
+    )
     part.add("V", "tokens in the vocabulary", "", size)
-    part.add("p", "1 / V", f"1 / {size:,}", 1 / size)
+    part.add("e", "the share of the end", "", END)
+    if ends:
+        part.add("p", "e", "", END)
+    else:
+        part.add("p", "(1 - e) / (V - 1)", f"(1 - {END:.4g}) / ({size:,} - 1)", (1 - END) / (size - 1))
     return "uniform", [part], {}
 
 

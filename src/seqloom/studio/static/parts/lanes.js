@@ -3,7 +3,7 @@ import { html, useEffect, useLayoutEffect, useRef, useState } from "./html.js";
 import { ink } from "./charts.js";
 
 export const ROW = 7; // pixels of a unit
-const [NARROW, LONG, WIDEST] = [10, 18, 28]; // pixels of a token: of a letter, of a word, of any
+const [NARROW, LONG, WIDEST] = [10, 18, 40]; // pixels of a token: of a letter, of a word, of any
 
 const isShort = (steps) => steps.every((step) => [...step].length <= 2 || step === "</s>");
 

@@ -42,11 +42,11 @@ function Models({ found, chosen, options, set }) {
   }, [found, chosen, kind]);
   return html`${loss.series.length > 0 && html`<h2>Of the loss of the last token</h2>
       <p class="soft">How much the loss of the last token would change with ${found.every((data) => !data || layerOf(data) === "input") ? "what was read" : "the state"} so many tokens before: the norm of the gradient, on a logarithmic axis.</p>
-      <${Lines} x=${loss.x} series=${loss.series} label="gradient of the last token's loss by distance" xLabel="tokens back" yLabel="norm of the gradient" logY height=${300} />`}
+      <${Lines} x=${loss.x} series=${loss.series} label="gradient of the last token's loss by distance" xLabel="tokens back" yLabel="norm of the gradient" logY shown=${power} height=${300} />`}
     ${state.series.length > 0 && html`<h2>Of the recurrent state</h2>
       <p class="soft">What is left of a small change of ${KINDS[kind]} after so many steps, in the highest layer.</p>
       <div class="controls" data-unsaved>${kinds.length > 1 && html`<${Choice} label="follow" value=${kind} choices=${kinds.map((one) => [one, KINDS[one]])} onChange=${(one) => set({ of: one === kinds[0] ? null : one })} />`}</div>
-      <${Lines} x=${state.x} series=${state.series} label=${`what is left of a change of ${KINDS[kind]}`} xLabel="steps" yLabel="largest factor" logY height=${300} />`}`;
+      <${Lines} x=${state.x} series=${state.series} label=${`what is left of a change of ${KINDS[kind]}`} xLabel="steps" yLabel="largest factor" logY shown=${power} height=${300} />`}`;
 }
 
 function Fresh({ options, set }) {
@@ -75,7 +75,7 @@ function Fresh({ options, set }) {
     <div class="controls" data-unsaved>${asked ? html`<${Slider} label="gain" min="0" max=${GAINS.length - 1} value=${at} shown=${(i) => String(GAINS[i])} onChange=${(i) => set({ gain: GAINS[i] })} />` : html`<button type="button" onClick=${() => set({ gain: 1.5 })}>Measure fresh cells</button> <span class="soft small">takes some seconds the first time</span>`}</div>
     ${asked && html`<${Said} answer=${curves} />
       ${last && html`<p data-left>Left of a change after ${last} steps: ${left.map(([name, value], i) => html`${i ? ", " : ""}${name} <b>${power(value)}</b>`)}.</p>
-      <${Lines} x=${chart.x} series=${chart.series} label=${`what is left of a change in fresh cells, gain ${GAINS[at]}`} xLabel="steps" yLabel="largest factor" logY height=${280} />`}
+      <${Lines} x=${chart.x} series=${chart.series} label=${`what is left of a change in fresh cells, gain ${GAINS[at]}`} xLabel="steps" yLabel="largest factor" logY shown=${power} height=${280} />`}
       ${measured.length > 0 && html`<h3 class="spaced">A plain RNN at each gain, over many seeds</h3><${Table} label="what is left after 100 steps, by gain" best=${GAINS[at]} columns=${[
         { title: "gain", of: (row) => row.gain }, { title: "left after 100 steps", of: (row) => power(row.median) },
         { title: "middle 95 %", of: (row) => `${power(row.low)} to ${power(row.high)}` }, { title: "mean slope of tanh", of: (row) => row.slope.toFixed(2) },

@@ -26,10 +26,10 @@ export const brief = (value) => {
 const seen = (token) => token.replaceAll("\\n", "↵"); // the library writes a line's end as \n
 
 // The tokens of the text: the arrow keys and clicks choose the one that is predicted.
-function Tokens({ tokens, at, onPick }) {
+function Tokens({ tokens, joiner, at, onPick }) {
   const box = useRef(null);
   useEffect(() => {
-    const here = box.current?.children[at];
+    const here = box.current?.querySelector(".at");
     if (here) box.current.scrollTop = here.offsetTop - box.current.offsetTop - 20;
   }, [at, tokens]);
   const key = (event) => {
@@ -41,7 +41,7 @@ function Tokens({ tokens, at, onPick }) {
   const click = (event) => event.target.dataset.i !== undefined && onPick(Number(event.target.dataset.i));
   return html`<div class="tokens" ref=${box} tabindex="0" role="group" aria-label="tokens of the text; the marked one is predicted"
     aria-description="arrow keys choose the token" onKeyDown=${key} onClick=${click}>${tokens.map((token, i) => html`<span key=${i} data-i=${i}
-      class=${i === at ? "at" : i > at ? "later" : ""}>${seen(token)}${token.endsWith("\\n") ? "\n" : ""}</span>`)}</div>`;
+      class=${i === at ? "at" : i > at ? "later" : ""}>${seen(token)}</span>${i + 1 === tokens.length ? "" : token.endsWith("\\n") || token === "</s>" ? "\n" : joiner}`)}</div>`;
 }
 
 function NumberButton({ one, chosen, lit, onChoose }) {
@@ -51,17 +51,18 @@ function NumberButton({ one, chosen, lit, onChoose }) {
     onClick=${() => onChoose(one.id === chosen ? null : one.id)}>${brief(one.value)}</button>`;
 }
 
-function Part({ part, i, chosen, lit, onChoose }) {
+function Part({ part, i, chosen, lit, onChoose, card }) {
   const shown = (one) => html`<${NumberButton} ...${{ one, chosen, lit, onChoose }} />`;
   const isLit = (row) => row.numbers.some((one) => lit.has(one.id) || one.id === chosen);
   return html`<section class="part" aria-label=${part.title}><h2><span class="ordinal" aria-hidden="true">${i + 1}</span>${seen(part.title)}</h2>
     ${part.said && html`<p class="soft">${part.said}</p>`}
-    ${part.formula && html`<pre class="formula" tabindex="0" role="region" aria-label="formula">${part.formula}</pre>`}
+    ${part.formula && html`<pre class="formula">${part.formula}</pre>`}
     ${part.columns.length > 0
       ? html`<div class="wide" tabindex="0" role="region" aria-label=${part.title}><table class="numbers steps"><thead><tr><td></td>${part.columns.map((name) => html`<th scope="col">${name}</th>`)}</tr></thead>
         <tbody>${part.rows.map((row) => html`<tr class=${isLit(row) ? "lit" : ""}><th scope="row">${seen(row.name)}</th>${row.numbers.map((one) => html`<td>${shown(one)}</td>`)}</tr>`)}</tbody></table></div>`
       : html`<ul class="equations">${part.rows.map((row) => html`<li class=${isLit(row) ? "lit" : ""}><b>${row.name}</b>
-        <span class="equation">${row.numbers[0].equation ? `= ${row.numbers[0].equation}` : ""}</span>${shown(row.numbers[0])}</li>`)}</ul>`}</section>`;
+        <span class="equation">${row.numbers[0].equation ? `= ${row.numbers[0].equation}` : ""}</span>${shown(row.numbers[0])}</li>`)}</ul>`}
+    ${part.rows.some((row) => row.numbers.some((one) => one.id === chosen)) && html`<div class="below">${card}</div>`}</section>`;
 }
 
 // The chosen number: its equation, the same in numbers, and what it is made of.
@@ -104,6 +105,7 @@ export default function Step({ models, chosen, text, options, change }) {
     return () => ended.abort();
   }, [data, answer.waiting]);
   const go = (i) => set({ token: i + 1 === count ? null : i + 1, rank: null });
+  const card = html`<${Card} found=${found} one=${one} onChoose=${(id) => set({ number: id })} />`; // beside the numbers, or below them where there is no room
   const flags = Object.entries(asked).map(([name, value]) => [name, value]);
   return html`<h1>Step by step</h1>
     <p class="soft">One prediction with its real numbers, from what was read to the probability of the next token. Every number opens its formula.</p>
@@ -116,20 +118,20 @@ export default function Step({ models, chosen, text, options, change }) {
     </div>
     ${!model && html`<p class="soft">There is no language model here.</p>`}
     <${Said} answer=${answer} />
-    ${data && html`<div class="walk"><button type="button" disabled=${at === 0} onClick=${() => go(at - 1)}>‹ previous</button>
+    ${data && html`<div class="walk" data-unsaved><button type="button" disabled=${at === 0} onClick=${() => go(at - 1)}>‹ previous</button>
         <span class="where">token ${data.number} of ${count}</span><button type="button" disabled=${at === count - 1} onClick=${() => go(at + 1)}>next ›</button></div>
-      <${Tokens} tokens=${data.tokens} at=${at} onPick=${go} />
+      <${Tokens} tokens=${data.tokens} joiner=${data.joiner} at=${at} onPick=${go} />
       <p class="answer">${FAMILIES[data.family] ? html`<b>${model.name}</b> is ${FAMILIES[data.family]}. ` : ""}It gives <code>${seen(data.token)}</code> the probability${" "}
         <b data-probability>${brief(data.probability)}</b>, which is ${number(data.bits, 2)} bits, rank ${data.rank.toLocaleString("en")}${data.token === data.came ? "; it is what came" : ""}.</p>
       <div class="stepped"><div>
-        ${data.parts.map((part, i) => html`<${Part} key=${part.title} ...${{ part, i, lit, chosen: pick, onChoose: (id) => set({ number: id }) }} />`)}
+        ${data.parts.map((part, i) => html`<${Part} key=${part.title} ...${{ part, i, lit, chosen: pick, card, onChoose: (id) => set({ number: id }) }} />`)}
         ${data.parts.length === 0 && html`<p class="soft">${answer.values.summary.at(-1)}</p>`}
         <section class="part" aria-label="What comes next"><h2><span class="ordinal" aria-hidden="true">${data.parts.length + 1}</span>What comes next</h2>
           <p class="soft">The same for every token; the five likeliest. Click one to see where its probability comes from.</p>
           <${Bars} label="the likeliest next tokens" whole=${Math.max(data.next[0]?.[1] ?? 1, 0.05)} rows=${data.next.map(([name, share], i) => ({ key: i, name: seen(name), value: share, title: "where its probability comes from", onClick: () => set({ rank: i + 1 }) }))} />
           ${asked.rank && at < count - 1 && html`<p><button type="button" data-unsaved onClick=${() => set({ rank: null })}>explain what came: ${seen(data.came)}</button></p>`}
           ${at === count - 1 && html`<p class="small"><a href=${written({ view: "next", models: [model.name], text })}>The same on the board</a></p>`}</section>
-      </div><aside aria-label="The chosen number"><${Card} found=${found} one=${one} onChoose=${(id) => set({ number: id })} /></aside></div>
+      </div><aside aria-label="The chosen number">${card}</aside></div>
       ${answer.values.summary.slice(1).map((line) => html`<p class="soft">${line}</p>`)}`}
     ${model && html`<${Signature} view="step" models=${[model]} text=${text}
       terminal=${[`seqloom inspect prediction ${inShell(model.path)} ${inShell(text)}${flags.map(([name, value]) => ` --${name} ${value}`).join("")} --json`]}
