@@ -4,11 +4,8 @@
 // comparison, views, change}. A model's `views` are null until it was first opened.
 export const language = (model) => model.task === "language model";
 export const has = (name) => (model) => model.views === null || model.views.includes(name);
-<<<<<<< HEAD
 export const part = (name) => (model) => model.parts.includes(name); // of its network, known before it is opened
 const fewLines = (text) => `${text.slice(0, 240).split("\n").slice(0, -1).join("\n") || text.slice(0, 240)}\n`;
-=======
->>>>>>> b53bdace (The studio's frame has room for many views: a grouped menu beside the view, behind a button on a phone; views may have a style file; tests share one browser)
 export const firstLine = (text) => text.split("\n").find((line) => line.includes(" ")) ?? text;
 
 export const GROUPS = { home: "", text: "One text", inside: "Inside a model", data: "Data and training", learn: "Learn" };
@@ -21,13 +18,9 @@ export const VIEWS = [
 
   // q-play: playground (text), n-gram explorer, vectors, series (data), trellis (inside)
 
-<<<<<<< HEAD
   { group: "inside", name: "step", title: "Step by step", fits: language, start: firstLine, style: "inside.css", load: () => import("./step.js") },
   { group: "inside", name: "gates", title: "Gates and states", fits: part("recurrent"), start: fewLines, style: "inside.css", load: () => import("./gates.js") },
   { group: "inside", name: "reach", title: "Gradient reach", fits: (model) => language(model) && (part("recurrent")(model) || part("attention")(model)), start: firstLine, style: "inside.css", load: () => import("./reach.js") },
-=======
-  // q-inside: step, gates, reach (inside)
->>>>>>> b53bdace (The studio's frame has room for many views: a grouped menu beside the view, behind a button on a phone; views may have a style file; tests share one browser)
 
   // q-attention: attention, alignments (inside), runs (data)
 
