@@ -124,7 +124,10 @@ def test_a_number_lights_what_it_is_made_of(opened):
     opened.page.on("request", lambda request: asked.append(request.url))
     opened.page.locator('[data-number="c"]').click()
     lit = opened.page.locator("button.number.lit")
-    assert {lit.nth(i).get_attribute("data-number") for i in range(lit.count())} == {"kept", "learnt"}
+    assert {lit.nth(i).get_attribute("data-number") for i in range(lit.count())} == {
+        "kept",
+        "learnt",
+    }
     card = opened.page.locator("aside .card")
     assert card.locator("[data-value]").inner_text() == numbers["c"]
     assert "= kept + learnt" in card.inner_text()
@@ -184,7 +187,9 @@ def test_units_and_lanes_are_the_librarys(opened, inside, name):
     rows = seqloom.inspect.units(model, text, layer=0).data["rows"]
     table = opened.page.locator(".tall tbody tr")
     table.first.wait_for()
-    shown = [line.split("\t") for line in opened.page.locator(".tall tbody").inner_text().split("\n")]
+    shown = [
+        line.split("\t") for line in opened.page.locator(".tall tbody").inner_text().split("\n")
+    ]
     assert len(shown) == len(rows)
     for row, line in zip(rows, shown):
         life = row["half_life"]
@@ -201,7 +206,9 @@ def test_units_and_lanes_are_the_librarys(opened, inside, name):
         name, value = pair.split()
         array = arrays.get(f"gates.{name}", arrays.get(name))
         assert float(value) == pytest.approx(float(array[2, unit]), abs=6e-4)
-    assert len(pairs) == sum(key in arrays for key in ("c", "h")) + sum("gates." in key for key in arrays)
+    assert len(pairs) == sum(key in arrays for key in ("c", "h")) + sum(
+        "gates." in key for key in arrays
+    )
     lanes.press("Enter")
     opened.page.wait_for_function(f"() => location.hash.includes('unit={unit}')")
     assert f"after {shown[1][1]} steps" in opened.page.locator("[data-about]").inner_text()
@@ -262,7 +269,9 @@ def test_reach_is_the_librarys(opened, inside):
 
 def test_text_is_never_markup(opened):
     for view in ("step", "gates", "reach"):
-        opened.open(f"{view}?m={quote(HOSTILE if view == 'step' else 'lstm')}&t={quote(EVIL_LINE)}&number=<b>")
+        opened.open(
+            f"{view}?m={quote(HOSTILE if view == 'step' else 'lstm')}&t={quote(EVIL_LINE)}&number=<b>"
+        )
         opened.quiet()
         assert opened.page.locator("main img, main script").count() == 0
 
@@ -285,7 +294,9 @@ def test_the_lines_below_give_the_same_numbers(opened, inside):
         exec("\n".join(before), names)
         data = eval(last, names)
         if view == "step":
-            assert opened.page.locator("[data-probability]").inner_text() == brief(data["probability"])
+            assert opened.page.locator("[data-probability]").inner_text() == brief(
+                data["probability"]
+            )
         else:
             assert data["unit"] == 3
             assert math.isfinite(data["values"][0])

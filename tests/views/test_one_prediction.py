@@ -84,7 +84,9 @@ def test_of_networks(name, options):
 def test_of_counts(counted, name):
     model = counted[name]
     for token in (1, 9, None):
-        data = check(model, "to be the mat\nnot a cat", **({} if token is None else {"token": token}))
+        data = check(
+            model, "to be the mat\nnot a cat", **({} if token is None else {"token": token})
+        )
         assert data["parts"][-1]["rows"][-1]["name"] == "p"
 
 

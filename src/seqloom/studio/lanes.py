@@ -64,4 +64,4 @@ def _rounded(array: np.ndarray, units: list[int]) -> list[list[float]]:
     there = [unit if unit < array.shape[1] else 0 for unit in units]
     values = array[:, there].T.astype(np.float64).round(DIGITS)
     values[[unit >= array.shape[1] for unit in units]] = 0.0
-    return (values + 0.0).tolist()  # type: ignore[no-any-return]
+    return (values + 0.0).tolist()

@@ -129,7 +129,10 @@ class SimilarOptions(LayerOptions):
         3, "last steps of the text whose values are looked for", minimum=1, maximum=100
     )
     at: int | None = option(
-        None, "the last of these steps, from 0  [default: that of the text]", minimum=0, maximum=MAX_INTEGER
+        None,
+        "the last of these steps, from 0  [default: that of the text]",
+        minimum=0,
+        maximum=MAX_INTEGER,
     )
     count: int = option(10, "places that are shown", minimum=1, maximum=1000)
 

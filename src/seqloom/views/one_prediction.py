@@ -39,7 +39,7 @@ def prediction(model: LanguageModel, text: str, options: PredictionOptions) -> S
     family, parts, chosen = parts_of(place)
     parts += _from_state(place, stepper, state, log_probs)
     best = top_indices(log_probs[None], min(TOP, len(log_probs)))[0].tolist()
-    following = [[place.name(i), float(np.exp(log_probs[i])) + 0.0] for i in best]
+    following = [(place.name(i), float(np.exp(log_probs[i])) + 0.0) for i in best]
     p = float(np.exp(log_probs[place.word]))
     word = place.name(place.word)
     data: dict[str, Any] = {
@@ -81,7 +81,9 @@ def prediction(model: LanguageModel, text: str, options: PredictionOptions) -> S
 
 def _chosen(n: int, number: int | None) -> int:
     if number is not None and number > n:
-        raise ConfigError(f"token must be from 1 to {n:,}, </s> included; got {number:,}", ["token"])
+        raise ConfigError(
+            f"token must be from 1 to {n:,}, </s> included; got {number:,}", ["token"]
+        )
     return n - 1 if number is None else number - 1
 
 
@@ -90,7 +92,9 @@ def _word(log_probs: np.ndarray, ids: np.ndarray, at: int, options: PredictionOp
     if options.rank is None:
         return int(ids[at])
     if options.rank > len(log_probs):
-        raise ConfigError(f"rank must be from 1 to {len(log_probs):,}; got {options.rank:,}", ["rank"])
+        raise ConfigError(
+            f"rank must be from 1 to {len(log_probs):,}; got {options.rank:,}", ["rank"]
+        )
     return int(top_indices(log_probs[None], options.rank)[0][-1])
 
 
@@ -154,7 +158,7 @@ def _from_state(place: Place, stepper: Any, state: Any, log_probs: np.ndarray) -
     return [table, part]
 
 
-def _lines(parts: list[Part], following: list[list[Any]]) -> list[str]:
+def _lines(parts: list[Part], following: list[tuple[str, float]]) -> list[str]:
     lines: list[str] = []
     for part in parts:
         lines += ["", part.title] if lines else [part.title]

@@ -131,7 +131,9 @@ def of_ngram(place: Place) -> Told:
         "before."
         if chain
         else "The longest context that knows the token decides alone.",
-        "p(w | c) = (a - D) / T + gamma(c) p(w | c')" if chain else "p(w | c) of the longest c with w",
+        "p(w | c) = (a - D) / T + gamma(c) p(w | c')"
+        if chain
+        else "p(w | c) of the longest c with w",
         ["count a", "of T", "discount D", "own part", "gamma", "times", "share"],
     )
     times, sum_name = 1.0, "p"
@@ -155,7 +157,12 @@ def of_ngram(place: Place) -> Told:
             ("T: how often the context came", "", one.total, ()),
             ("D: what is taken from each count", "", one.discount, ()),
             (own, written, one.own, ("count a", "discount D", "of T") if written else ()),
-            ("gamma: what is left to the shorter context", "", one.weight if one.context else None, ()),
+            (
+                "gamma: what is left to the shorter context",
+                "",
+                one.weight if one.context else None,
+                (),
+            ),
             (
                 "times = product of gamma of all longer contexts",
                 " * ".join(f"{other.weight:.4f}" for other in shares[:i]),
@@ -233,7 +240,9 @@ def of_hmm(place: Place) -> Told:
             name,
             ("b: what was believed after the tokens before", "", then, ()),
             (
-                "m = sum_r b(r) A(r, s)" if belief is not None else "m: what every sequence begins with",
+                "m = sum_r b(r) A(r, s)"
+                if belief is not None
+                else "m: what every sequence begins with",
                 terms,
                 m,
                 [f"belief b.{i}" for i in range(len(rows))] if belief is not None else (),
@@ -323,7 +332,11 @@ def of_cell(place: Place) -> Told:
     first = Part(
         f"Unit {unit} before {quoted(place.name(read))} is read",
         f"The state of the step before. The layer reads x, of {columns_of(layer.cell.w_x)} numbers"
-        + (f", from layer {layers.index(layer) - 1}." if layers.index(layer) else ", the token's vector."),
+        + (
+            f", from layer {layers.index(layer) - 1}."
+            if layers.index(layer)
+            else ", the token's vector."
+        ),
     )
     before = [name for name in ("h", "c") if f"{name}_before" in numbers]
     for name in before:
@@ -430,7 +443,12 @@ def of_head(place: Place) -> Told:
         text = f"{n.products[j]:.4f} * {s}" + (f" {n.added[j]:+.4f}" if has_added else "")
         cells: list[tuple[str, str, float | None, Sequence[str]]] = [
             ("q . k_j", "", float(n.products[j]), dots.get(j, ())),
-            ("s = q . k / sqrt(d)", text, float(n.scores[j]), ("q . k", *(["b"] if has_added else []))),
+            (
+                "s = q . k / sqrt(d)",
+                text,
+                float(n.scores[j]),
+                ("q . k", *(["b"] if has_added else [])),
+            ),
             (
                 "a = exp(s) / sum of exp(s), all with the largest s taken off",
                 f"{exps[j]:.4g} / {exps.sum():.4g}",
@@ -487,7 +505,12 @@ def of_window(place: Place) -> Told:
         back = n - i
         part.add_row(
             f"{back} back: {place.name(token)}",
-            ("H_i x_i: the vector of this token times its part of H", "", float(parts[unit, i]), ()),
+            (
+                "H_i x_i: the vector of this token times its part of H",
+                "",
+                float(parts[unit, i]),
+                (),
+            ),
         )
     total = Part(f"Hidden unit {unit}", "The sum goes through tanh.")
     total.add("d", "the unit's bias", "", float(bias[unit]))
@@ -515,7 +538,9 @@ def of_uniform(place: Place) -> Told:
     if ends:
         part.add("p", "e", "", END)
     else:
-        part.add("p", "(1 - e) / (V - 1)", f"(1 - {END:.4g}) / ({size:,} - 1)", (1 - END) / (size - 1))
+        part.add(
+            "p", "(1 - e) / (V - 1)", f"(1 - {END:.4g}) / ({size:,} - 1)", (1 - END) / (size - 1)
+        )
     return "uniform", [part], {}
 
 

@@ -25,7 +25,9 @@ class HeadNumbers(NamedTuple):
     values: np.ndarray  # (T, d)
     products: np.ndarray  # (T,) q . k
     added: np.ndarray  # (T,) to the scores, by distance; zeros without such positions
-    scores: np.ndarray  # (T,) products times the scale, and what is added; -inf where nothing is seen
+    scores: (
+        np.ndarray
+    )  # (T,) products times the scale, and what is added; -inf where nothing is seen
     weights: np.ndarray  # (T,) softmax of the scores
     mix: np.ndarray  # (d,) sum of weights times values
     scale: float
@@ -97,5 +99,7 @@ def _added(
         return table[len(table) // 2 - distance]
     if len(attention.relative):
         vectors = attention.relative.astype(np.float64)
-        return (vectors @ query)[np.minimum(distance, len(vectors) - 1)] * float(attention.heads.scale)
+        return (vectors @ query)[np.minimum(distance, len(vectors) - 1)] * float(
+            attention.heads.scale
+        )
     return np.zeros(len(distance))

@@ -53,6 +53,39 @@ function Unit({ model, data, row, values, text, options, comparison, set }) {
     ${like !== null && data.searchable && html`<${Like} ...${{ model, data, row, text, options, comparison, set, like }} />`}</section>`;
 }
 
+const HELD = { own: "as it is", 0: "held at 0", 1: "held at 1", mean: "held at its mean" };
+const KEEPS = { lstm: "f", gru: "z" };
+
+// What a gate is worth: the cost of the text with it held. All gates and values come in one answer.
+function Clamp({ model, data, text, options, set, unit }) {
+  const gates = Object.keys(data.lanes).filter((name) => name.startsWith("gates.")).map(short);
+  const [gate, value] = (options.hold ?? "").split("=");
+  const chosen = gates.includes(gate) ? gate : KEEPS[data.kind] ?? gates[0];
+  const held = value in HELD ? value : "own";
+  const scope = options.over === "unit" && unit === null ? "layer" : ["layer", "unit"].includes(options.over) ? options.over : "all";
+  const layer = Math.max(0, data.layers.indexOf(data.layer));
+  const answer = useAsk("/studio/inspect/clamp", { model: model.name, text, ...(scope === "all" ? {} : { layer }), ...(scope === "unit" ? { unit } : {}) }, model.stamp);
+  const found = answer.values?.data;
+  const row = found?.rows.find((one) => one.gate === chosen && one.value === held);
+  const more = useMemo(() => { const costs = found?.costs[`${chosen}=${held}`]; return costs ? costs.map((cost, i) => cost - found.own[i]) : found?.own.map(() => 0); }, [found, chosen, held]);
+  const [at, setAt] = useState(null);
+  const pieces = useMemo(() => (found?.tokens ?? []).map((token, i) => ({ text: token === "</s>" ? "" : token + (i + 1 < found.tokens.length ? data.joiner : "") })), [found, data]);
+  const hold = (name, how) => set({ hold: how === "own" && name === (KEEPS[data.kind] ?? gates[0]) ? null : `${name}=${how}` });
+  return html`<section aria-label="holding a gate"><h2>What is a gate worth?</h2>
+    <p class="soft">Hold a gate and see what the text costs then. Held at 1, a forget gate forgets nothing; held at 0, everything.</p>
+    <div class="controls" data-unsaved>
+      <${Choice} label="gate" value=${chosen} choices=${gates.map((name) => [name, data.lanes[`gates.${name}`].title])} onChange=${(name) => hold(name, held)} />
+      <fieldset class="picker"><legend>is</legend>${Object.entries(HELD).sort(([a], [b]) => (a === "own" ? -1 : b === "own" ? 1 : 0)).map(([how, title]) => html`<button key=${how} type="button" aria-pressed=${String(how === held)} onClick=${() => hold(chosen, how)}>${title}</button>`)}</fieldset>
+      <${Choice} label="in" value=${scope} choices=${[["all", "all layers"], ...(data.layers.length > 1 ? [["layer", layerName(data.layer)]] : []), ...(unit === null ? [] : [["unit", `unit ${unit} alone`]])]} onChange=${(over) => set({ over: over === "all" ? null : over })} />
+    </div>
+    <${Said} answer=${answer} />
+    ${found && html`<p><span class="big" data-held>${number(row ? row.bits : found.bits)}</span> bits a token${row ? html`, <b data-more>${row.more >= 0 ? "+" : ""}${number(row.more)}</b> against its own ${number(found.bits)}` : html` <span class="soft">as it is</span>`}</p>
+      ${row && html`<p class="legend"><span><i style=${{ backgroundColor: twoSided(6, 8) }}></i>costs more</span><span><i style=${{ backgroundColor: twoSided(-6, 8) }}></i>costs less</span></p>
+        <${Coloured} label="the text, coloured by what the held gate costs" pieces=${pieces} colour=${(_, i) => twoSided(more[i] ?? 0, 4)} at=${at} onAt=${setAt} />
+        <div class="detail" aria-live="polite">${at === null ? html`<span class="soft">Point at a token.</span>` : html`<code>${visible(found.tokens[at] ?? "")}</code> <span class="pair">${number(found.own[at], 2)} bits as it is</span><span class="pair">${number(found.own[at] + more[at], 2)} with the gate held</span>`}</div>`}
+      <${Folded} title="All gates and values"><${Table} label="gates held" columns=${[{ title: "gate", of: (one) => one.name }, { title: "bits a token", of: (one) => number(one.bits) }, { title: "more", of: (one) => number(one.more) }, { title: "all together", of: (one) => number(one.total, 1) }]} rows=${found.rows.map((one) => ({ ...one, name: `${one.gate} = ${one.value}` }))} /><//>`}</section>`;
+}
+
 // Where else in a text the unit is as it is here.
 function Like({ model, data, row, text, options, comparison, set, like }) {
   const heldOut = comparison?.held_out ?? "";
@@ -106,7 +139,7 @@ export default function Gates({ models, chosen, text, options, comparison, chang
     <p class="soft">How a recurrent network reads: a row is a unit, a column a token. Units that keep their value longest stand at the top.</p>
     <${TextBox} rows=${3} value=${text} onChange=${(value) => change({ text: value, options: { like: null } })} />
     <div class="controls" data-unsaved>
-      <${Choice} label="model" value=${model?.name} choices=${models.map((one) => [one.name, one.name])} onChange=${(name) => change({ models: [name], options: { layer: null, unit: null, by: null, like: null } })} />
+      <${Choice} label="model" value=${model?.name} choices=${models.map((one) => [one.name, one.name])} onChange=${(name) => change({ models: [name], options: { layer: null, unit: null, by: null, like: null, hold: null, over: null } })} />
       ${data?.layers.length > 1 && html`<${Choice} label="layer" value=${String(Math.max(0, data.layers.indexOf(data.layer)))} choices=${data.layers.map((name, i) => [String(i), layerName(name)])} onChange=${(i) => set({ layer: i, unit: null, like: null })} />`}
       <${Choice} label="order" value=${sort} choices=${Object.entries(SORTS).map(([name, [title]]) => [name, title])} onChange=${(name) => set({ sort: name === "memory" ? null : name })} />
       ${data && html`<${Slider} label="units" min="1" max=${data.units.length} value=${Math.min(shownRows, data.units.length)} onChange=${(n) => set({ rows: n === ROWS ? null : n })} />`}
@@ -119,6 +152,7 @@ export default function Gates({ models, chosen, text, options, comparison, chang
       <div class="detail" aria-live="polite" data-pointed>${pointed ? html`<code>${visible(data.steps[at[1]])}</code> unit ${pointed.unit}: ${Object.entries(data.lanes).filter(([name]) => name !== "state").map(([name, lane]) => html`<span class="pair">${short(name)} ${number(lane.values[place.get(pointed.unit)][at[1]], 3)}</span>`)}` : html`<span class="soft">Point at a lane to read its numbers; click a row to look at that unit alone.</span>`}</div>
       ${data.units.length < data.rows.length && html`<p class="soft small">Of ${data.rows.length.toLocaleString("en")} units, the ${data.units.length} that remember longest are here; any of them can be chosen in the table.</p>`}
       ${row && own && html`<${Unit} ...${{ model, data, row, values: own, text, options, comparison, set }} />`}
+      ${KEEPS[data.kind] && data.searchable && (model.views === null || model.views.includes("clamp")) && html`<${Clamp} key=${model.name} ...${{ model, data, text, options, set, unit: row ? unit : null }} />`}
       <h2>All units</h2>
       <p class="soft">${row ? "" : "Choose a unit to see its lanes and the text coloured by it. "}Half-life is after how many steps half of a value is left.</p>
       <div class="tall"><${Table} label="units" best=${unit} columns=${[
