@@ -58,8 +58,8 @@ def prediction(model: LanguageModel, text: str, options: PredictionOptions) -> S
     }
     known = "after nothing" if at == begin else f"after {at - begin:,} tokens"
     summary = [
-        f"{model.label()} gives {quoted(word)}, {known}, the probability {p:.4g}: {data['bits']:.2f} bits, rank "
-        f"{data['rank']:,}.",
+        f"{model.label()} gives {quoted(word)}, {known}, the probability {p:.4g}: {data['bits']:.2f} bits, "
+        f"rank {data['rank']:,}.",
         *said,
         *remarks(model),
     ]
