@@ -175,11 +175,13 @@ def test_a_head_is_the_one_of_plain_numpy(layer):
 
 @pytest.mark.parametrize(
     ("options", "said"),
-    [({"token": 99}, "token must be from 1 to"), ({"rank": 9999}, "rank must be"), ({"head": 7}, "head"),
+    [({"token": 99}, "token must be from 1 to"), ({"rank": 999}, "rank must be"), ({"head": 7}, "head"),
      ({"layer": 7}, "layer"), ({"unit": 99}, "unit")],
 )  # fmt: skip
-def test_what_is_not_there_is_refused(options, said):
+def test_what_is_not_there_is_refused(options, said, counted):
     pytest.importorskip("torch")
+    with pytest.raises(ConfigError):
+        seqloom.inspect.prediction(counted["hmm"], TEXT, **options)
     with pytest.raises(ConfigError, match=said):
         seqloom.inspect.prediction(language("gpt"), TEXT, **options)
 

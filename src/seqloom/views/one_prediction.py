@@ -37,6 +37,12 @@ def prediction(model: LanguageModel, text: str, options: PredictionOptions) -> S
     log_probs = found[0].astype(np.float64)
     place = Place(model, text, ids, begin, at, _word(log_probs, ids, at, options), options)
     family, parts, chosen = parts_of(place)
+    for name in ("layer", "head", "unit"):
+        given = getattr(options, name)
+        if given is not None and name not in chosen:
+            raise ConfigError(
+                f"{model.name} models have 0 {name}s; leave out {name}={given}", [name]
+            )
     parts += _from_state(place, stepper, state, log_probs)
     best = top_indices(log_probs[None], min(TOP, len(log_probs)))[0].tolist()
     following = [(place.name(i), float(np.exp(log_probs[i])) + 0.0) for i in best]
