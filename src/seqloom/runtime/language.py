@@ -245,7 +245,7 @@ class GPTStepper(Starting):
 
     def prefill(self, prompts: Sequence[np.ndarray]) -> tuple[Any, np.ndarray]:
         """Return the state after each prompt and the log-probabilities of what follows, in one pass."""
-        windows = [self._window(np.asarray(prompt, np.int64)) for prompt in prompts]
+        windows = [self.window(np.asarray(prompt, np.int64)) for prompt in prompts]
         state = self._read(windows)
         if self.start_alone:  # the start token only predicts the first token
             read = np.array([len(prompt) > 0 for prompt in prompts], bool)
@@ -343,7 +343,7 @@ class GPTStepper(Starting):
         features[full] = again.features
         return GPTState(Cache(lengths, addresses, held), features)
 
-    def _window(self, prompt: np.ndarray) -> np.ndarray:
+    def window(self, prompt: np.ndarray) -> np.ndarray:
         """Return the window that remains of start token and prompt after sliding as steps would have."""
         tokens = prompt
         if not (self.start_alone and len(prompt)):

@@ -272,7 +272,7 @@ class GPTNet:
         ends = np.cumsum(counts)
         starts = ends - counts
         positions = np.arange(len(ids)) - np.repeat(starts - (cache.lengths - counts), counts)
-        x = self._embed(ids, positions)
+        x = self.embed(ids, positions)
         tokens, rotation = Tokens(cache.addresses, starts, counts, cache.lengths), NO_ROTATION
         if self.positions == "rope":
             rotation = Rotation(*rotary_tables(self.context, self.d_head, *self.rope), positions)
@@ -288,7 +288,8 @@ class GPTNet:
             )
         return normed(x, self.norm)
 
-    def _embed(self, ids: np.ndarray, positions: np.ndarray) -> np.ndarray:
+    def embed(self, ids: np.ndarray, positions: np.ndarray) -> np.ndarray:
+        """Return the vectors of tokens at these positions, (N, D)."""
         x = np.asarray(self.embedding[ids], np.float32)
         if self.position is not None:
             return x + self.position[positions]

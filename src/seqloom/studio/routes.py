@@ -15,6 +15,7 @@ from seqloom.serving.fields import Fields, Refused
 from seqloom.studio import attending, page, shannon, training_runs
 from seqloom.studio.comparing import Comparing, dropped
 from seqloom.studio.following import coloured, following
+from seqloom.studio.lanes import lanes
 from seqloom.studio.looking import listed as plain
 from seqloom.studio.looking import look
 from seqloom.studio.playing import abilities
@@ -103,6 +104,14 @@ class Studio:
         at = shannon.places(text, start, len(guesses))
         return plain(shannon.by_model(self.language_model(asked), text, at))
 
+    def lanes(self, asked: Fields) -> dict[str, Any]:
+        """Return gates and states of a recurrent layer along a text."""
+        model = self.shelf.served(asked.text("model") or "").model
+        layer, unit = (asked.integer(name, None, 0, 1 << 31) for name in ("layer", "unit"))
+        return {"model": asked.text("model")} | lanes(
+            model, asked.text("text", "") or "", layer, unit
+        )
+
     def routes(self) -> Iterator[Route]:
         """Yield the page, its files, and what it asks."""
         yield Route("GET", "/", page.index(self), "The page of `seqloom studio`.", None, True)
@@ -135,6 +144,7 @@ class Studio:
             ("attention", partial(attending.weights, self.shelf), "One map of attention."),
             ("search", partial(attending.search, self.shelf), "A translation's beam search."),
             ("run", partial(training_runs.look, self.shelf), "Logs of runs, and advice."),
+            ("lanes", self.lanes, "Gates and states of a recurrent layer along a text."),
         ):
             yield Route("POST", f"/studio/{name}", _posted(function), help, BODY)
         yield Route(

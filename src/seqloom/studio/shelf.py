@@ -11,12 +11,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from seqloom.arrays import read_arrays
 from seqloom.errors import ConfigError, SeqloomError, quoted
 from seqloom.serving.catalogue import Catalogue, Served
 from seqloom.serving.configs import ServeConfig
 from seqloom.serving.fields import Refused
 from seqloom.storage import read_config
 from seqloom.views.catalogue import views_of
+from seqloom.views.needs import parts_of_weights
 
 DEEPEST, MOST_MODELS = 5, 2000  # folders within folders; models that are listed
 FILES = ("config.json", "model.safetensors")
@@ -32,6 +34,7 @@ class Book(NamedTuple):
     stamp: Stamp
     config: dict[str, Any]
     result: dict[str, Any]  # of the comparison that trained it; empty where there was none
+    parts: list[str]  # of its network, by the names of its weights
 
 
 class Shelf(Catalogue):
@@ -135,6 +138,7 @@ class Shelf(Catalogue):
             "kind": book.config.get("model"),
             "tokenizer": tokenizer.get("kind"),
             "family": book.result.get("family"),
+            "parts": book.parts,
             "result": book.result,
             "stamp": hash(book.stamp) & 0xFFFFFFFF,
             "open": served is not None,
@@ -210,9 +214,11 @@ def stamp_of(path: Path) -> Stamp | None:
 def _read(path: Path, stamp: Stamp) -> Book | None:
     try:
         config = read_config(path)
+        weights = path / FILES[1]
+        parts = parts_of_weights(read_arrays(weights)) if weights.exists() else []
     except SeqloomError:
         return None
-    return Book(path, stamp, config, read_json(path / RESULT))
+    return Book(path, stamp, config, read_json(path / RESULT), parts)
 
 
 def read_json(path: Path) -> dict[str, Any]:

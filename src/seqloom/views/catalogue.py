@@ -108,6 +108,17 @@ VIEWS = {
             'seqloom inspect discounts model "to be" --corpus text.txt --steps 10',
         ),
     ),
+    "prediction": View(
+        "One prediction number by number, each with its equation: back-off chain, belief, gates, one head "
+        "of attention, mixture, and from the state to the probability.",
+        "one_prediction",
+        needs.language_model,
+        options=configs.PredictionOptions,
+        examples=(
+            'seqloom inspect prediction model "to be or not to be"',
+            'seqloom inspect prediction model "to be or not to be" --token 4 --rank 1',
+        ),
+    ),
     # ---- recurrent networks
     "gates": View(
         "Gates, cell and hidden states of a recurrent network along a text.",

@@ -12,7 +12,7 @@ from seqloom import progress
 from seqloom.charts.page import Sheet
 from seqloom.charts.states import context_chart
 from seqloom.data.corpus import as_corpus
-from seqloom.errors import DataError
+from seqloom.errors import ConfigError, DataError
 from seqloom.views.catalogue import view
 from seqloom.views.configs import SimilarOptions
 from seqloom.views.hidden import visible
@@ -30,8 +30,14 @@ def similar(model: Any, example: str, options: SimilarOptions) -> Sheet:
     reading = choose(readings_of(model, example), options)
     width = reading.state.shape[1]
     unit = None if options.unit is None else check_unit(options.unit, width)
-    steps = min(options.steps, len(reading.steps))
-    wanted = reading.state[-steps:] if unit is None else reading.state[-steps:, unit : unit + 1]
+    last = len(reading.steps) - 1 if options.at is None else options.at
+    if last >= len(reading.steps):
+        raise ConfigError(
+            f"at must be from 0 to {len(reading.steps) - 1}, the steps of this text; got {last}"
+        )
+    steps = min(options.steps, last + 1)
+    wanted = reading.state[last + 1 - steps : last + 1]
+    wanted = wanted if unit is None else wanted[:, unit : unit + 1]
     source = example if options.corpus is None else options.corpus
     rows = []
     pieces, searched = pieces_of(example, options.corpus)
@@ -80,10 +86,14 @@ def similar(model: Any, example: str, options: SimilarOptions) -> Sheet:
             *remarks(model),
             f"{searched:,} characters were searched, in pieces that are each read from the start. "
             f"The distance is the root of the mean square of the differences of {compared} over the "
-            f"last {steps} steps; {reading.layer.name}, {what}.",
+            f"last {steps} steps{_named(options.at, reading)}; {reading.layer.name}, {what}.",
         ],
         lines=lines,
     )
+
+
+def _named(at: int | None, reading: Reading) -> str:
+    return "" if at is None else f" up to step {at}, which reads {reading.steps[at]!r}"
 
 
 def pieces_of(example: str, corpus: str | None) -> tuple[list[tuple[int, str]], int]:

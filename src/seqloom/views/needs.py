@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from typing import Any
+
+# By what the weights of networks are called: where recurrent layers are, besides those that spell words.
+PARTS = {
+    "recurrent": tuple(
+        f"{place}layers.0.w_x"
+        for place in ("recurrent.", "encoder.stack.", "sentences.encoder.stack.", "decoder.")
+    ),
+    "attention": ("*attention.qkv.weight",),
+}
 
 
 def anything(model: Any) -> bool:
@@ -20,10 +30,21 @@ def language_model(model: Any) -> bool:
 
 def recurrent(model: Any) -> bool:
     """Tell whether it has recurrent layers, beside those that may spell its words."""
-    return any(
-        has_weights(model, f"{place}layers.0.w_x")
-        for place in ("recurrent.", "encoder.stack.", "sentences.encoder.stack.", "decoder.")
-    )
+    return any(has_weights(model, pattern) for pattern in PARTS["recurrent"])
+
+
+def parts_of_weights(names: Iterable[str]) -> list[str]:
+    """Return of which parts a network is whose weights have these names.
+
+    >>> parts_of_weights(["recurrent.layers.0.w_x", "output.bias"])
+    ['recurrent']
+    """
+    known = list(names)
+    return [
+        part
+        for part, patterns in PARTS.items()
+        if any(fnmatchcase(name, pattern) for name in known for pattern in patterns)
+    ]
 
 
 def members(model: Any) -> bool:
@@ -81,7 +102,7 @@ def recurrent_network(model: Any) -> bool:
 def attention(model: Any) -> bool:
     """Tell whether steps attend to each other, or those of a target to a source."""
     return hasattr(model, "trace") and (
-        has_weights(model, "*attention.qkv.weight")
+        has_weights(model, PARTS["attention"][0])
         or getattr(model.config, "attention", "none") != "none"
     )
 

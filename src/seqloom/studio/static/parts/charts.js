@@ -2,7 +2,7 @@
 import { html, useEffect, useLayoutEffect, useRef, useState } from "./html.js";
 import { Folded, Table, number } from "./shown.js";
 
-const ink = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+export const ink = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 // values[row][column] from 0 to `most`; `onAt(row, column)` when pointed at; `rows`, `columns`: names.
 export function Heat({ values, rows, columns, most = 1, onAt, label, table = true }) {
@@ -43,8 +43,16 @@ function plotter() { // a classic script, loaded when a view first needs it
 
 const HUES = ["#3b7dd8", "#d1662d", "#3a9a5b", "#a855c7", "#b08900", "#c2417c", "#4b8a99", "#7a6a58"];
 
-// series: [{name, y: [...]}] over x: [...]; null is a gap.
-export function Lines({ x, series, label, xLabel, yLabel, logX = false, logY = false, height = 280 }) {
+// Powers of ten between two values, few enough to be read, and how they are written.
+function decades(low, high) {
+  const [first, last] = [Math.ceil(Math.log10(low)), Math.floor(Math.log10(high))];
+  const step = Math.max(1, Math.ceil((last - first) / 7));
+  return Array.from({ length: Math.max(0, Math.floor((last - first) / step) + 1) }, (_, i) => 10 ** (first + i * step));
+}
+const raised = (value) => { const n = Math.round(Math.log10(value)); return n >= -2 && n <= 3 ? String(Number(value.toPrecision(1))) : `10${[...String(n)].map((c) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[c] ?? "⁻").join("")}`; };
+
+// series: [{name, y: [...]}] over x: [...]; null is a gap. `shown` writes a value of the table and the legend.
+export function Lines({ x, series, label, xLabel, yLabel, logX = false, logY = false, height = 280, shown = number }) {
   const box = useRef(null);
   const [failed, setFailed] = useState("");
   useEffect(() => {
@@ -55,8 +63,8 @@ export function Lines({ x, series, label, xLabel, yLabel, logX = false, logY = f
       plot = new uPlot({
         width: box.current.clientWidth, height, legend: { live: true },
         scales: { x: { time: false, distr: logX ? 3 : 1 }, y: { distr: logY ? 3 : 1 } },
-        axes: [axis(xLabel), axis(yLabel)],
-        series: [{ label: xLabel }, ...series.map((one, i) => ({ label: one.name, stroke: HUES[i % HUES.length], width: 2, dash: i >= HUES.length ? [6, 4] : undefined }))],
+        axes: [axis(xLabel), { ...axis(yLabel), size: 62, ...(logY ? { splits: (u, i, low, high) => decades(low, high), filter: (u, list) => list, values: (u, list) => list.map(raised) } : {}) }],
+        series: [{ label: xLabel }, ...series.map((one, i) => ({ label: one.name, value: (u, value) => (value === null || value === undefined ? "--" : shown(value)), stroke: HUES[i % HUES.length], width: 2, dash: i >= HUES.length ? [6, 4] : undefined }))],
       }, [x, ...series.map((one) => one.y)], box.current);
       watch = new ResizeObserver(() => plot.setSize({ width: box.current.clientWidth, height }));
       watch.observe(box.current);
@@ -67,7 +75,7 @@ export function Lines({ x, series, label, xLabel, yLabel, logX = false, logY = f
       plot?.destroy();
     };
   }, [x, series, logX, logY]);
-  const columns = [{ title: xLabel, of: (row) => row.name }, ...series.map((one) => ({ title: one.name, of: (row) => number(one.y[row.i]) }))];
+  const columns = [{ title: xLabel, of: (row) => row.name }, ...series.map((one) => ({ title: one.name, of: (row) => (one.y[row.i] === null || one.y[row.i] === undefined ? "-" : shown(one.y[row.i])) }))];
   return html`<figure role="group" aria-label=${label}><div ref=${box} role="img" aria-label=${label}></div>
     ${failed && html`<p class="error">${failed}</p>`}
     <${Folded}><${Table} label=${label} columns=${columns} rows=${x.map((value, i) => ({ name: String(value), i }))} /><//></figure>`;
