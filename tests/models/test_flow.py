@@ -145,6 +145,25 @@ def test_what_is_constant_and_what_is_a_tanh():
         ratios, measured = flow.tanh_ratios(gain)
         assert ratio / 10 < np.median(ratios) < ratio * 10
         assert abs(measured - slope) < 0.03
+    few = flow.medians_of(ratios, 20)  # of a gain of 6
+    assert few[0] == np.median(ratios[:20])
+    assert few.max() > 10 * few.min()  # which is why 20 seeds are not enough for the bar
+
+
+def test_going_back_through_tanh_step_by_step():
+    """One seed, a step at a time, and its gradient by autograd."""
+    ratios, slope = flow.tanh_ratios(1.5, seeds=2, width=5, steps=7)
+    rng = np.random.default_rng(1)
+    matrix = torch.from_numpy(rng.standard_normal((5, 5)) * 1.5 / np.sqrt(5))
+    noise = torch.from_numpy(rng.standard_normal((7, 5)))
+    upstream = torch.from_numpy(rng.standard_normal(5))
+    start = torch.zeros(5, dtype=torch.float64, requires_grad=True)
+    h = start
+    for row in noise:
+        h = torch.tanh(matrix @ h + row)
+    (gradient,) = torch.autograd.grad(h @ upstream, start)
+    assert ratios[1] == pytest.approx(float(gradient.norm() / upstream.norm()), rel=1e-12)
+    assert 0 < slope < 1
 
 
 def test_a_linear_chain_grows_before_it_vanishes():
