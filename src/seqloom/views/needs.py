@@ -109,7 +109,7 @@ def word_layers(model: Any) -> bool:
         return False
     if model.task == "language model":
         return hasattr(model.layers, "read_traced")
-    return model.task != "answerer"
+    return model.task not in ("answerer", "forecaster")
 
 
 def network(model: Any) -> bool:
