@@ -191,9 +191,9 @@ class NeuralForecaster(NetworkModel, Forecaster):
         return arrays, truth, [series.clock.show(time) for time in times]
 
     def trace(self, history: Any, *patterns: str, column: str | None = None) -> Traced:
-        """Return what the network computes while it reads the last window of a series, from which it forecasts
-        what comes next: gates, states, weights of attention (`seqloom.traces` has their names). A step is a
-        patch of the window, called by its last time.
+        """Return what the network computes while it reads the last window of a series, from which it
+        forecasts what comes next: gates, states, weights of attention (`seqloom.traces` has their names). A
+        step is a patch of the window, called by its last time.
 
         `patterns`: the wanted names, such as `*.gates.f`; none: all. `column`: which one, where columns are
         read on their own; the first unless it is given.
