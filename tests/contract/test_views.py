@@ -25,6 +25,7 @@ EXAMPLES = {
     "tagger": "Mary saw New York",
     "answerer": ("who saw it ?", "Mary saw New York ."),
     "translator": "abc",
+    "forecaster": WAVE,
 }
 TAGGED = [
     (["the", "cat", "sat"], ["D", "N", "V"]),
@@ -73,7 +74,7 @@ def inputs_of(name, model):
         if kind in ("model", "other"):
             made.append(model)
         elif kind == "text":
-            made.append(WAVE if model.task == "forecaster" else example_of(model))
+            made.append(example_of(model))
         elif kind == "file" and name in FILES:
             made.append(FILES[name])
         elif kind == "data" and model.task in DATA:

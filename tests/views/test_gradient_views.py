@@ -34,7 +34,8 @@ def test_of_a_model(kind):
     model = seqloom.load(NEWEST / kind)
     sheet = inspect.gradients(model, "the cat sat on the log")
     check_sheet(sheet)
-    assert len(sheet.data["positions"]) == len(sheet.data["tokens"]) * len(sheet.data["layers"])
+    parts = 1 + len(sheet.data["layers"])  # beside the layers, what is read
+    assert len(sheet.data["positions"]) == len(sheet.data["tokens"]) * parts
     assert -sheet.data["nats"].sum() == pytest.approx(
         model.score("the cat sat on the log"), abs=1e-3
     )
@@ -67,8 +68,22 @@ def test_bad_options(call, message):
 
 
 def test_a_model_without_recurrence():
+    """A Transformer has gradients by position, and no states; n-grams have neither."""
+    sheet = inspect.gradients(seqloom.load(NEWEST / "gpt"), "the cat sat")
+    check_sheet(sheet)
+    assert not sheet.data["layers"]
+    assert {row["layer"] for row in sheet.data["positions"]} == {"input", "blocks.0", "blocks.1"}
     with pytest.raises(SeqloomError, match="there is no view 'gradients'"):
-        inspect.gradients(seqloom.load(NEWEST / "gpt"), "the cat")
+        inspect.gradients(seqloom.load(NEWEST / "ngram"), "the cat")
+
+
+@pytest.mark.parametrize("kind", ["lstm", "gpt"])
+def test_how_far_the_last_token_reaches(kind):
+    """Counted by hand in the positions of the data."""
+    data = inspect.gradients(seqloom.load(NEWEST / kind), "the cat sat on the log the cat").data
+    norms = [row["last"] for row in data["positions"] if row["layer"] == "input"]
+    near = [t for t, norm in enumerate(norms) if norm >= 0.01 * max(norms)]
+    assert data["reach"]["input"] == len(norms) - 1 - near[0]
 
 
 # ---- one neuron

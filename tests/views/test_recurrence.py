@@ -17,7 +17,9 @@ from seqloom.runtime import cells
 from seqloom.traces import Trace
 from seqloom.views.recurrence import half_lives, neighbours_alike, readings_of, time_constants
 from seqloom.views.unrolling import below_of
+from tests.fuzz.specimens import WAVE
 from tests.runtime.networks import composed, language, translator
+from tests.saved import NEWEST
 
 TEXT = "to be or not to be, that is the question 42"
 CLASSES = {"rnn": reference.RNN, "lstm": reference.LSTM, "gru": reference.GRU}
@@ -110,6 +112,31 @@ def test_encoders_and_decoders_of_translators():
         "decoder.layers.0",
     ]
     assert sum(row["parameters"] for row in seqloom.inspect.unrolled(one).data["rows"]) > 0
+
+
+def test_a_forecaster_reads_the_window_that_its_forecast_comes_from():
+    """Patch by patch by the reference; what is after the last step gives the forecast of `forecast`."""
+    model = seqloom.load(NEWEST / "forecaster")
+    traced, weights = model.trace(WAVE), model.weights
+    past = (np.array(WAVE[-model.window :]) - model.scale["mean"]) / model.scale["std"]
+    x = past[:, None] - past[-1]
+    read = np.maximum(x @ weights["reader.weight"].T + weights["reader.bias"], 0)
+    layer = "encoder.stack.layers.0"
+    expected = reference.GRU(weights_of(model, layer)).forward(read[None].astype(np.float64))
+    for part in ("r", "z", "n"):
+        found = traced.arrays[f"{layer}.gates.{part}"]
+        assert np.abs(found - getattr(expected, part)[0]).max() < 1e-5
+    last = traced.arrays[f"{layer}.h"][-1]
+    assert np.abs(last - expected.h[0, -1]).max() < 1e-5
+    ahead = weights["head.weight"] @ last + weights["head.bias"]
+    ahead = ahead.reshape(model.horizon, 3)[:, 0] + weights["highway.weight"] @ x[:, 0]
+    forecast = (ahead + past[-1]) * model.scale["std"] + model.scale["mean"]
+    assert forecast == pytest.approx(model.forecast(WAVE).tracks[0].values[:, 0], abs=1e-4)
+    assert traced.tokens == [str(t) for t in range(len(WAVE) - model.window, len(WAVE))]
+    gates = seqloom.inspect.gates(model, WAVE).data
+    assert np.array_equal(gates["h"], traced.arrays[f"{layer}.h"])
+    with pytest.raises(ConfigError, match="unknown column"):
+        model.trace(WAVE, column="no")
 
 
 def test_ranges_and_saturation():

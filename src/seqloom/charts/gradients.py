@@ -75,7 +75,7 @@ def distance_chart(curves: Mapping[tuple[str, str], Sequence[tuple[int, float]]]
 def log_axis(alt: Any, name: str, title: str, values: Sequence[float]) -> Any:
     """Make a vertical logarithmic axis with at most ten powers of ten."""
     domain = log_domain([v for v in values if v > 0] or [1.0], 0.04)
-    ticks = decades(domain)
+    ticks = decades(domain) or list(domain)
     return alt.Y(
         f"{name}:Q",
         title=title,
@@ -87,13 +87,14 @@ def log_axis(alt: Any, name: str, title: str, values: Sequence[float]) -> Any:
     )
 
 
-def position_chart(rows: Sequence[Mapping[str, Any]], tokens: Sequence[str]) -> Any:
-    """Draw the norm of the gradient of the loss by the state at each position, of the whole text's loss
-    and of the last token's: a line for each layer.
+def position_chart(
+    rows: Sequence[Mapping[str, Any]], tokens: Sequence[str], losses: Mapping[str, str]
+) -> Any:
+    """Draw the norm of the gradient of a loss at each position: a line for each layer, and a dash for each
+    of the `losses`, by their keys in the rows.
     """
     import altair as alt
 
-    losses = {"whole": "loss of the whole text", "last": "loss of the last token"}
     thin = max(len(rows) * 2 // POINTS, 1)
     values = [
         {
@@ -142,8 +143,10 @@ def position_chart(rows: Sequence[Mapping[str, Any]], tokens: Sequence[str]) -> 
             ),
             strokeDash=alt.StrokeDash(
                 "loss:N",
-                scale=alt.Scale(domain=list(losses.values()), range=[[1, 0], [5, 3]]),
-                legend=stroke,
+                scale=alt.Scale(
+                    domain=list(losses.values()), range=[[1, 0], [5, 3]][: len(losses)]
+                ),
+                legend=stroke if len(losses) > 1 else None,
             ),
             tooltip=[
                 alt.Tooltip("layer:N"),

@@ -170,11 +170,12 @@ def read_inputs(view: View, values: dict[str, Any], options: dict[str, Any]) -> 
 
 
 def read_example(model: Any, texts: tuple[str, ...]) -> Any:
-    """Return the example that the texts of a command are: one text, or a pair; of a forecaster, whose window
-    has one size, nothing.
+    """Return the example that the texts of a command are: one text, or a pair; of a forecaster a series, or
+    nothing, since its window has one size.
     """
-    if model.task == "forecaster" and not texts:
-        return None
+    if model.task == "forecaster":
+        task = tasks.of(model)
+        return task.read(texts, task.reading()) if texts else None
     if getattr(model, "reads_numbers", False):
         raise ConfigError(
             f"this {model.name} model reads numbers, which are no text; use seqloom.inspect in Python"

@@ -173,10 +173,10 @@ VIEWS = {
     ),
     # ---- gradients
     "gradients": View(
-        "How far a change of a recurrent state, and the loss, reach back in time: in a model that reads a "
-        "text, in fresh cells, or without either as the documents' demonstrations.",
+        "How far a change of a recurrent state, and the loss, reach back in time: in a model that reads an "
+        "example, in fresh cells, or without either as the documents' demonstrations.",
         "gradient_flow",
-        needs.recurrent_language_model,
+        needs.loss_by_position,
         options=configs.GradientsOptions,
         optional=True,
         examples=(

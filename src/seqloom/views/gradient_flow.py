@@ -13,30 +13,46 @@ import numpy as np
 from seqloom import progress
 from seqloom.charts.gradients import distance_chart, position_chart
 from seqloom.charts.page import Sheet
-from seqloom.contracts import LanguageModel
 from seqloom.encoder_table import find_cell
-from seqloom.errors import ConfigError, DataError
-from seqloom.models.network.flow import Flow, constant_slope_ratios, measure, tanh_ratios
+from seqloom.errors import ConfigError
+from seqloom.models.network.flow import (
+    HORIZON,
+    SEEDS,
+    Flow,
+    constant_slope_ratios,
+    measure,
+    medians_of,
+    tanh_ratios,
+)
 from seqloom.models.network.network import require_torch
 from seqloom.views.catalogue import view
 from seqloom.views.configs import GradientsOptions
 from seqloom.views.hidden import visible
 from seqloom.views.reading import remarks
 
-MOST_TOKENS = 512  # of a text, from its beginning
 SHOWN = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)  # distances in the table of a terminal
+INPUT = "input"  # what is read, among the layers
+# The loss of the last answer, and of all: what each is called.
+LOSSES = {
+    "language model": ("loss of the last token", "loss of the whole text"),
+    "classifier": ("loss of the label", ""),
+    "tagger": ("loss of the last tag", "loss of all tags"),
+    "translator": ("loss of the last token of the translation", "loss of the whole translation"),
+    "forecaster": ("error of the last step that is forecast", "error of the whole forecast"),
+}
 MOST_CELLS = 7  # lines that colours tell apart
+FEW_SEEDS = 20  # of the demonstration: whose medians are compared
 SCALES, GAINS = (0.5, 3.0), (0.5, 1.0, 1.5, 3.0, 6.0)
 FRESH = {"hidden", "start", "gain", "forget_bias", "noise", "seed"}  # options of fresh cells
 
 
 @view
-def gradients(model: LanguageModel | None, text: str | None, options: GradientsOptions) -> Sheet:
+def gradients(model: Any, example: Any, options: GradientsOptions) -> Sheet:
     """Show how far back a change of the state reaches, and of a model how far back its loss does."""
     if model is not None:
         if options.cell:
             raise ConfigError("give a model or cell=..., not both")
-        return _of_model(model, text or "", options)
+        return _of_model(model, example, options)
     if options.cell:
         return _of_cells(options)
     return _demonstrations()
@@ -78,85 +94,136 @@ def _of_cells(options: GradientsOptions) -> Sheet:
 # ---- a model
 
 
-def _of_model(model: LanguageModel, text: str, options: GradientsOptions) -> Sheet:
+def _of_model(model: Any, example: Any, options: GradientsOptions) -> Sheet:
     changed = [name for name in sorted(FRESH) if getattr(options, name) != _default(name)]
     if changed:
         raise ConfigError(
             f"{changed[0]} is an option of fresh cells; give cell=... or leave it out"
         )
     require_torch(model.name)
-    from seqloom.models.network.flow_net import read_language_model
+    from seqloom.models.network.loss_gradients import loss_gradients
 
-    inputs, targets, remark = _window(model, text)
-    layers, nats = read_language_model(model, inputs, targets)
-    flows = {layer.name: measure(layer, options.distance) for layer in layers}
-    tokens = [model.tokenizer.token(token) for token in inputs.tolist()]
+    read = loss_gradients(model, example)
+    flows = {layer.name: measure(layer, options.distance) for layer in read.flows}
+    norms = {
+        name: (np.linalg.norm(whole, axis=1), np.linalg.norm(read.last[name], axis=1))
+        for name, whole in read.whole.items()
+        if len(whole) == len(read.tokens)  # of documents, the upper level reads sentences
+    }
     positions = [
         {
-            "layer": layer.name,
+            "layer": name,
             "position": t,
-            "token": tokens[t],
-            "whole": float(np.linalg.norm(layer.loss[t])),
-            "last": float(np.linalg.norm(layer.last_loss[t])),
+            "token": token,
+            "whole": float(all_answers[t]),
+            "last": float(last_answer[t]),
         }
-        for layer in layers
-        for t in range(len(tokens))
+        for name, (all_answers, last_answer) in norms.items()
+        for t, token in enumerate(read.tokens)
     ]
-    last = model.tokenizer.token(int(targets[-1]))
+    reached = {name: reach_of(last) for name, (_, last) in norms.items()}
+    what, whole = LOSSES[model.task]
     summary = [
         *remarks(model),
-        *remark,
+        *read.remarks,
         *(_sentence(name, flow) for name, flow in flows.items()),
-        *_recency(positions, last),
+        *_reaches(reached, read, norms, what),
     ]
     sheet = _sheet(f"{model.label()}: gradients", flows, summary)
-    charts = {
-        "Gradient of the loss by the state at each position": position_chart(
-            positions, [visible(token) for token in tokens]
-        )
+    names = {"whole": whole, "last": what}
+    if model.task == "classifier":  # which predicts once
+        del names["whole"]
+    title = "Gradient of the loss by the vector that is read at each position, and by each layer"
+
+    drawn = spread(list(norms))
+    if len(drawn) < len(norms):
+        summary.append(f"Shown: {', '.join(map(short, drawn))}; the data has all.")
+
+    def draw(page: bool) -> dict[str, Any]:
+        shown = [visible(token) for token in read.tokens]
+        rows = [
+            row | {"layer": short(str(row["layer"]))} for row in positions if row["layer"] in drawn
+        ]
+        return {**(sheet.draw(page) if flows else {}), title: position_chart(rows, shown, names)}
+
+    data = {
+        **sheet.data,
+        "positions": positions,
+        "tokens": read.tokens,
+        "answer": read.answer,
+        "nats": read.losses,
+        "reach": reached,
     }
-    data = {**sheet.data, "positions": positions, "tokens": tokens, "nats": nats}
+    lines = [*sheet.lines, ""] if flows else []
     return Sheet(
         sheet.title,
-        lambda page: {**sheet.draw(page), **charts},
+        draw,
         data,
         summary,
-        lines=sheet.lines,
+        lines=[*lines, *_position_lines({name: norms[name] for name in drawn}, read.tokens)],
     )
 
 
-def _window(model: Any, text: str) -> tuple[np.ndarray, np.ndarray, list[str]]:
-    """Return the tokens that are read, those that are predicted, and what is to be said of the choice."""
-    from seqloom.contracts.transforming import tokens_before
+def spread(names: list[str]) -> list[str]:
+    """Return as many of the layers as colours tell apart: the first, the last, and some between.
 
-    encoded, lengths = model.encode(text)
-    ids = np.asarray(encoded, np.int64)
-    if not len(ids):
-        raise DataError("the text is empty; give one, or a file that has one")
-    inputs, remark = tokens_before(model, ids), []
-    if not model.carry and len(lengths) > 1:
-        chosen = int(np.argmax(lengths))
-        low = int(np.sum(lengths[:chosen]))
-        ids, inputs = (array[low : low + int(lengths[chosen])] for array in (ids, inputs))
-        remark.append(
-            f"Of {len(lengths):,} units the longest is shown; the state does not cross them."
-        )
-    if len(ids) > MOST_TOKENS:
-        remark.append(f"Of {len(ids):,} tokens the first {MOST_TOKENS:,} are shown.")
-    return inputs[:MOST_TOKENS], ids[:MOST_TOKENS], remark
+    >>> spread([f"blocks.{i}" for i in range(13)])[:3]
+    ['blocks.0', 'blocks.2', 'blocks.4']
+    """
+    places = np.linspace(0, len(names) - 1, min(len(names), MOST_CELLS)).round().astype(int)
+    return [names[i] for i in places.tolist()]
 
 
-def _recency(positions: Sequence[Mapping[str, Any]], last: str) -> list[str]:
-    """Say how much of the gradient of the last token's loss is in the last tenth of the positions."""
-    top = [row for row in positions if row["layer"] == positions[-1]["layer"]]
-    norms = np.array([row["last"] for row in top])
-    if len(norms) < 10 or not norms.sum():
+def reach_of(norms: np.ndarray) -> int:
+    """Return how many steps before the last one the gradient is at least 1 % of its largest norm.
+
+    >>> reach_of(np.array([1e-6, 0.02, 0.3, 1.0, 0.5]))
+    3
+    """
+    near = np.flatnonzero(norms >= HORIZON * norms.max()) if norms.any() else np.zeros(0, int)
+    return int(len(norms) - 1 - near[0]) if len(near) else 0
+
+
+def _reaches(
+    reached: Mapping[str, int], read: Any, norms: Mapping[str, Any], what: str
+) -> list[str]:
+    """Say how far back the loss of the last answer reaches among what was read."""
+    last, steps = norms[INPUT][1], len(read.tokens)
+    if not last.sum():
         return []
-    share = norms[-max(len(norms) // 10, 1) :].sum() / norms.sum()
-    return [
-        f"Of the gradient of the loss of the last token, {visible(last)}, {share:.0%} is in the last tenth "
-        "of the positions (in the top layer, by norm)."
-    ]
+    said = (
+        f"The {what}, {visible(read.answer)}, reaches back {reached[INPUT]:,} of {steps - 1:,} steps: as far "
+        "as its gradient by the vectors that are read is at least 1 % of its largest."
+    )
+    if steps < 10:
+        return [said]
+    share = last[-max(steps // 10, 1) :].sum() / last.sum()
+    return [f"{said} {share:.0%} of it is in the last tenth of the positions (by norm)."]
+
+
+def _position_lines(norms: Mapping[str, Any], tokens: Sequence[str]) -> list[str]:
+    """Return the table of the gradients of the last answer's loss, by distance from the last position."""
+    names = list(norms)
+    heads = [short(name) for name in names]
+    widths = [max(len(head), 10) for head in heads]
+    lines = ["back  " + "  ".join(f"{head:>{width}}" for head, width in zip(heads, widths))]
+    lines[0] += "  token"
+    for k in sorted({*(k for k in (0, *SHOWN) if k < len(tokens)), len(tokens) - 1}):
+        cells = [f"{norms[name][1][-1 - k]:>{width}.2e}" for name, width in zip(names, widths)]
+        lines.append(f"{k:>4}  {'  '.join(cells)}  {visible(tokens[-1 - k])}")
+    return lines
+
+
+def short(name: str) -> str:
+    """Return the name of a layer without the part of the network that it is in, where there is one stack.
+
+    >>> short("encoder.stack.layers.0.reverse"), short("blocks.3"), short("sentences.encoder.stack.layers.0")
+    ('layers.0.reverse', 'blocks.3', 'sentences.encoder.stack.layers.0')
+    """
+    for place in ("recurrent.", "encoder.stack.", "encoder."):
+        if name.startswith(place):
+            return name.removeprefix(place)
+    return name
 
 
 def _default(name: str) -> Any:
@@ -172,9 +239,11 @@ def _sheet(title: str, flows: Mapping[str, Flow], summary: Sequence[str]) -> She
         for name, flow in flows.items()
         for i, k in enumerate(flow.distances)
     ]
+    drawn = spread(list(flows))
     curves = {
-        (name, what): list(zip(flow.distances, values))
+        (short(name), what): list(zip(flow.distances, values))
         for name, flow in flows.items()
+        if name in drawn
         for what, values in flow.curves.items()
         if what != "state"
     }
@@ -199,7 +268,7 @@ def _sentence(name: str, flow: Flow) -> str:
         parts.append(f"it changes by a factor of {math.exp(flow.exponent):.3g} a step")
     if factor > 1.05:
         parts.append(f"at first it grows, to {factor:.3g} times at distance {at}")
-    return f"{name}: {'; '.join(parts)}."
+    return f"{short(name)}: {'; '.join(parts)}."
 
 
 def _lines(flows: Mapping[str, Flow]) -> list[str]:
@@ -207,7 +276,7 @@ def _lines(flows: Mapping[str, Flow]) -> list[str]:
     columns = [
         (name, what) for name, flow in flows.items() for what in flow.curves if what != "state"
     ]
-    heads = [f"{name} {what}" for name, what in columns]
+    heads = [f"{short(name)} {what}" for name, what in columns]
     widths = [max(len(head), 10) for head in heads]
     lines = ["distance  " + "  ".join(f"{head:>{width}}" for head, width in zip(heads, widths))]
     distances = sorted({k for flow in flows.values() for k in flow.distances})
@@ -217,14 +286,21 @@ def _lines(flows: Mapping[str, Flow]) -> list[str]:
             values = dict(zip(flows[name].distances, flows[name].curves[what]))
             cells.append(f"{values[k]:>{width}.2e}" if k in values else " " * width)
         lines.append(f"{k:>8,}  " + "  ".join(cells))
-    lines += ["", f"{'':<18}{'largest singular value':>24}{'spectral radius':>17}{'Lyapunov':>10}"]
+    wide = max((len(short(name)) for name in flows), default=0) + 5
+    lines += [
+        "",
+        f"{'':<{wide}}{'largest singular value':>24}{'spectral radius':>17}{'Lyapunov':>10}",
+    ]
     for name, flow in flows.items():
         lines.append(
-            f"{name + ' J_t':<18}{flow.singular:>24.3f}{flow.radius:>17.3f}{flow.exponent:>10.3f}"
+            f"{short(name) + ' J_t':<{wide}}{flow.singular:>24.3f}{flow.radius:>17.3f}"
+            f"{flow.exponent:>10.3f}"
         )
         if flow.recurrent:
             r = flow.recurrent
-            lines.append(f"{name + ' W_h':<18}{r['singular']:>24.3f}{r['radius']:>17.3f}")
+            lines.append(
+                f"{short(name) + ' W_h':<{wide}}{r['singular']:>24.3f}{r['radius']:>17.3f}"
+            )
     return lines
 
 
@@ -241,7 +317,9 @@ def _demonstrations() -> Sheet:
             )
             bar.advance(1)
         for gain in GAINS:
-            rows.append(_demonstrated("tanh, driven by noise", gain, *tanh_ratios(gain)))
+            ratios, slope = tanh_ratios(gain)
+            rows.append(_demonstrated("tanh, driven by noise", gain, ratios, slope))
+            rows[-1]["medians"] = medians_of(ratios, FEW_SEEDS).tolist()
             bar.advance(1)
     lines = [f"{'':<24}{'gain':>6}{'left after 100 steps':>22}{'middle 95 %':>24}{'slope':>8}"]
     lines += [
@@ -255,7 +333,9 @@ def _demonstrations() -> Sheet:
         {"rows": rows},
         [
             "64 units, W_h Gaussian with standard deviation gain / 8. With a constant slope: one matrix, "
-            "2,000 gradients. With tanh: 20 seeds, the slope is measured.",
+            f"2,000 gradients. With tanh: the seeds 0 to {SEEDS - 1}, the slope is measured.",
+            f"The median of so few as {FEW_SEEDS} seeds is a matter of luck: at a gain of {GAINS[-1]:g} it "
+            f"is from {min(rows[-1]['medians']):.0e} to {max(rows[-1]['medians']):.0e}.",
             "tanh saturates where W_h is large, so a gain of 1.5 still vanishes, though its W_h has a "
             "largest singular value of about 3: above 1 is necessary for exploding, not enough.",
         ],

@@ -94,6 +94,17 @@ def recurrent_language_model(model: Any) -> bool:
     return language_model(model) and recurrent_network(model)
 
 
+def loss_by_position(model: Any) -> bool:
+    """Tell whether the loss of a network that reads step by step can be differentiated by each of them."""
+    if not network(model):
+        return False
+    if model.task == "language model":
+        return hasattr(model, "layers") and hasattr(model.layers, "read_traced")
+    if model.task == "classifier":
+        return hasattr(model, "steps_of") and len(model.classes) > 1
+    return model.task in ("tagger", "translator", "forecaster")
+
+
 def recurrent_network(model: Any) -> bool:
     """Tell whether a language model's network is a stack of recurrent cells, whatever cell they are."""
     return has_weights(model, "recurrent.layers.*")
@@ -135,7 +146,7 @@ def word_layers(model: Any) -> bool:
         return False
     if model.task == "language model":
         return hasattr(model.layers, "read_traced")
-    return model.task != "answerer"
+    return model.task not in ("answerer", "forecaster")
 
 
 def network(model: Any) -> bool:

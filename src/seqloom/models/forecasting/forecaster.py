@@ -8,21 +8,24 @@ quantile regression, Romano et al. 2019, with a scale).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 
+from seqloom import progress
 from seqloom.arrays import Length, Spec
 from seqloom.contracts import FitOptions, Forecaster
 from seqloom.contracts.saving import Kind, one_of, positive
 from seqloom.data.forecasting import Series
 from seqloom.data.forecasting_windows import Windows
-from seqloom.errors import ConfigError
+from seqloom.errors import ConfigError, DataError, suggest_known
 from seqloom.kernels.parallel import chunk_bounds, parallel_map
 from seqloom.models.forecasting.configs import NeuralForecasterConfig, seasons_back
 from seqloom.models.network.network import NetworkModel, prepare, train_model
 from seqloom.runtime.forecasting import ForecastNet
 from seqloom.runtime.weights import Weights
+from seqloom.traces import Trace, Traced, by_text
 
 PATCHES = 14  # about as many as a window is cut into
 ROWS_PER_BATCH = 1024  # rows of a batch when forecasting
@@ -39,6 +42,7 @@ class NeuralForecaster(NetworkModel, Forecaster):
         **NetworkModel.network_values,
     }
     inputs_16_bit = True
+    public_names = "trace"
     unused_training_options: ClassVar[dict[str, str]] = {
         "truncation": "windows are read whole",
         "recompute": "it is small",
@@ -116,22 +120,26 @@ class NeuralForecaster(NetworkModel, Forecaster):
         output = self._outputs(windows)[:, :horizon]
         return np.maximum(output[..., 2] - output[..., 1], MIN_SPREAD)
 
-    def _outputs(self, windows: Windows) -> np.ndarray:
-        """Predict expected value and quantiles, float64 (n, H, C, 3)."""
+    def _rows_of(self, windows: Windows) -> list[np.ndarray]:
+        """Return what the network reads of windows: values, what is known in advance, what is missing. Where
+        columns are read on their own, each is a row, those of a window one after the other.
+        """
         separate, columns = self.config.columns == "separate", len(self.columns)
 
         def rows(array: np.ndarray) -> np.ndarray:
             """Return (n, W, C) as (n * C, W, 1) where columns are read on their own."""
             return array.swapaxes(1, 2).reshape(-1, array.shape[1], 1) if separate else array
 
-        arrays = {
-            "values": rows(windows.past),
-            "known": windows.known[..., windows.known.shape[2] - self.n_known :],
-            "absent": rows(~windows.present),
-        }
+        known = windows.known[..., windows.known.shape[2] - self.n_known :]
         if separate:
-            arrays["known"] = np.repeat(arrays["known"], columns, axis=0)
-        rows_of = [np.ascontiguousarray(array, np.float32) for array in arrays.values()]
+            known = np.repeat(known, columns, axis=0)
+        arrays = rows(windows.past), known, rows(~windows.present)
+        return [np.ascontiguousarray(array, np.float32) for array in arrays]
+
+    def _outputs(self, windows: Windows) -> np.ndarray:
+        """Predict expected value and quantiles, float64 (n, H, C, 3)."""
+        separate, columns = self.config.columns == "separate", len(self.columns)
+        rows_of = self._rows_of(windows)
         run = self._run_by_torch if self.net.on_cpu is False else self.runtime()
         bounds = chunk_bounds(len(rows_of[0]), ROWS_PER_BATCH)
         parts = parallel_map(lambda part: run(*(array[slice(*part)] for array in rows_of)), bounds)
@@ -141,6 +149,59 @@ class NeuralForecaster(NetworkModel, Forecaster):
             if separate
             else output
         )
+
+    def last_window(
+        self, history: Any, *, before: int = 0, column: str | None = None
+    ) -> tuple[list[np.ndarray], np.ndarray, list[str]]:
+        """Return what the network reads of the last window of a series, each array with an axis for one row;
+        the values that come after it, scaled, (before, C); and the last time of each of its patches.
+
+        `before`: how many steps before the end of the series the window ends. `column`: which one, where
+        columns are read on their own; the first unless it is given.
+        """
+        self.check_fitted()
+        if history is None:
+            raise DataError("there is no series; give one, or a file that has one")
+        series = self.read_like(history)
+        if len(series.tracks) > 1:
+            progress.say(f"of {len(series.tracks):,} series the first is read")
+        prepared = self.prepared(replace(series, tracks=series.tracks[:1]), future=not before)[0]
+        end = len(prepared.values) - before
+        if end < 1:
+            raise DataError(
+                f"{series.name} has {len(prepared.values)} steps; give more than {before}"
+            )
+        row = 0
+        if column is not None:
+            if column not in self.columns:
+                raise ConfigError(
+                    f"unknown column {column!r}{suggest_known(column, self.columns)}", ["column"]
+                )
+            if self.config.columns != "separate":
+                raise ConfigError("this model reads all columns together; leave column out")
+            row = self.columns.index(column)
+        (_, windows), *_ = prepared.windows(np.array([end]))
+        chosen = slice(row, row + 1)
+        arrays = [array[chosen] for array in self._rows_of(windows)]
+        columns = chosen if self.config.columns == "separate" else slice(None)
+        truth = prepared.values[end:, columns]
+        patch = int(self.learnt["patch"])
+        ends = end - patch * np.arange(-(-self.window // patch))[::-1]
+        times = [int(series.times(prepared.track, at - 1, at)[0]) for at in ends.tolist()]
+        return arrays, truth, [series.clock.show(time) for time in times]
+
+    def trace(self, history: Any, *patterns: str, column: str | None = None) -> Traced:
+        """Return what the network computes while it reads the last window of a series, from which it
+        forecasts what comes next: gates, states, weights of attention (`seqloom.traces` has their names). A
+        step is a patch of the window, called by its last time.
+
+        `patterns`: the wanted names, such as `*.gates.f`; none: all. `column`: which one, where columns are
+        read on their own; the first unless it is given.
+        """
+        arrays, _, names = self.last_window(history, column=column)
+        trace = Trace(*patterns)
+        self.runtime()(*arrays, trace=trace)
+        return Traced(names, by_text(trace))
 
     def _run_by_torch(self, *arrays: np.ndarray) -> np.ndarray:
         """Run the network on the model's device."""

@@ -9,9 +9,8 @@ held: a state of a layer above never changes those of one below, so this is the 
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -38,33 +37,6 @@ class LayerFlow:
     states: np.ndarray  # (T, S): before each step
     forget: np.ndarray | None = None  # (T, H): forget gates, where there are such
     recurrent: np.ndarray | None = None  # (G, H, H): the blocks of W_h, where each is square
-    loss: np.ndarray = field(
-        default_factory=lambda: np.zeros((0, 0))
-    )  # (T, S): dL/ds_t, whole loss
-    last_loss: np.ndarray = field(
-        default_factory=lambda: np.zeros((0, 0))
-    )  # that of the last token
-
-
-def read_language_model(
-    model: Any, inputs: np.ndarray, targets: np.ndarray
-) -> tuple[list[LayerFlow], np.ndarray]:
-    """Return the layers of a recurrent language model while it reads `inputs` (T,), with the gradients of
-    the loss by their states, and the nats of each target (T,).
-    """
-    network = copy.deepcopy(model.network()).double().requires_grad_(False).eval()
-    x = network.embedding(torch.from_numpy(inputs.astype(np.int64)))  # (T, D)
-    out, walks = _unroll(network.recurrent, x)
-    features = out if network.bridge is None else network.bridge(out)
-    answers = torch.from_numpy(targets.astype(np.int64))[:, None]
-    nats = -network.output.log_probs(features).gather(1, answers)[:, 0]
-    states = [walk.change for walk in walks]
-    whole = torch.autograd.grad(nats.sum(), states, retain_graph=True)
-    last = torch.autograd.grad(nats[-1], states)
-    flows = [walk.flow() for walk in walks]
-    for flow, all_tokens, last_token in zip(flows, whole, last):
-        flow.loss, flow.last_loss = all_tokens.numpy(), last_token.numpy()
-    return flows, nats.detach().numpy()
 
 
 def drive_fresh_cell(
@@ -118,7 +90,7 @@ def begin(
 # ---- one layer
 
 
-class _Walk:
+class Walk:
     """A cell that was led through a sequence step by step, with what is needed of each step."""
 
     def __init__(self, name: str, cell: Cell, projected: Tensor, change: Tensor) -> None:
@@ -146,9 +118,9 @@ class _Walk:
         rows = torch.autograd.grad(chosen, states)[0]
         return rows.view(steps, size, size).numpy()
 
-    def run(self) -> Tensor:
-        """Walk through all steps; return h (T, H)."""
-        state = torch.cat([leaf[0] for leaf in self.cell.start(1)])
+    def run(self, first: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Walk through all steps from a state, each leaf (1, H); return h (T, H) and the last state."""
+        state = torch.cat([leaf[0] for leaf in first])
         outputs, h = [], self.leaves["h"]
         for projected, change in zip(self.projected, self.change):
             self.before.append(state.detach())
@@ -159,7 +131,7 @@ class _Walk:
             self.forget += [gate[0].detach() for gate in trace.values()]
             state = torch.cat([leaf[0] for leaf in after]) + change
             outputs.append(state[h])
-        return torch.stack(outputs)
+        return torch.stack(outputs), self.split(state[None])
 
     def flow(self) -> LayerFlow:
         """Return what was found out on the way."""
@@ -177,29 +149,41 @@ class _Walk:
         return blocks.reshape(self.cell.gates, width, width)
 
 
-def _unroll(stack: RecurrentStack, x: Tensor) -> tuple[Tensor, list[_Walk]]:
-    """Lead x (T, D) through a stack; return its output (T, H) and the walk of each layer and direction.
+def follow(stack: RecurrentStack, place: str) -> list[Walk]:
+    """Lead the cells of a stack step by step from now on, where it reads one row; return the walks of its
+    layers and directions, which are there after it has read. `place`: the name of the stack.
 
-    The stack runs as ever, with norms and residuals between its layers; its cells are led step by step.
+    The stack runs as ever, with norms and residuals between its layers.
     """
-    names = dict(_named_cells(stack))
-    walks: list[_Walk] = []
+    usual, names, walks = stack._direction, dict(_named_cells(stack, place)), list[Walk]()
 
-    def direction(cell: Cell, x: Tensor, state: Any, *rest: Any) -> tuple[Tensor, Any]:
+    def direction(
+        cell: Cell, x: Tensor, state: Any, lengths: Any = None, trace: Any = None
+    ) -> tuple[Tensor, Any]:
+        if x.shape[1] != 1:
+            return usual(cell, x, state, lengths, trace)
         projected = cell.project(x)[:, 0]  # (T, G H)
         change = x.new_zeros(len(x), sum(cell.widths), requires_grad=True)
-        walk = _Walk(names[cell], cell, projected, change)
+        walk = Walk(names[cell], cell, projected, change)
         walks.append(walk)
-        return walk.run()[:, None], state
+        out, last = walk.run(state)
+        return out[:, None], last
 
-    stack._direction = direction  # type: ignore[method-assign, assignment]
+    stack._direction = direction  # type: ignore[method-assign]
+    return walks
+
+
+def _unroll(stack: RecurrentStack, x: Tensor) -> tuple[Tensor, list[Walk]]:
+    """Lead x (T, D) through a stack; return its output (T, H) and the walk of each layer and direction."""
+    walks = follow(stack, "")
     out, _ = stack(x[None])
     return out[0], walks
 
 
-def _named_cells(stack: RecurrentStack) -> Iterator[tuple[Cell, str]]:
+def _named_cells(stack: RecurrentStack, place: str) -> Iterator[tuple[Cell, str]]:
     for index, layer in enumerate(stack.layers):
         assert isinstance(layer, Cell)
-        yield layer, f"layers.{index}"
+        name = f"{place}.layers.{index}".removeprefix(".")
+        yield layer, name
         if layer.reverse is not None:
-            yield layer.reverse, f"layers.{index}.reverse"
+            yield layer.reverse, f"{name}.reverse"

@@ -61,10 +61,10 @@ def trace_pair(model: Any, source: Any, *patterns: str, target: str | None = Non
         collected.put(np.array([t]), step)
     collected.hand_over()
     names = [tokenizer.token(token) for token in read.tolist()]
-    return Traced(_steps_of_source(model, encoded), by_text(trace), names)
+    return Traced(names_of_source(model, encoded), by_text(trace), names)
 
 
-def _steps_of_source(model: Any, encoded: Any) -> list[str]:
+def names_of_source(model: Any, encoded: Any) -> list[str]:
     """Return a name for each step of one encoded source, in the order in which it is read."""
     if "ids" not in encoded.steps:
         return list(map(str, range(int(encoded.row_offsets[-1]))))
