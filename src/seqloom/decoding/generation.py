@@ -208,12 +208,7 @@ class Generator:
         """
         return self.tokenizer.derived(
             "prefix index",
-            lambda: PrefixIndex(
-                [
-                    self.tokenizer.piece(i, before=True) if self.tokenizer.token_bytes(i) else b""
-                    for i in range(self.tokenizer.vocab_size)
-                ]
-            ),
+            lambda: PrefixIndex(self.tokenizer.pieces()),
         )
 
     def last_line(self, text: str) -> str:

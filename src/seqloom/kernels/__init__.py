@@ -15,6 +15,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from seqloom.kernels.starting import watch_numba
+
 HASH_SEED, HASH_PRIME = 0xCBF29CE484222325, 0x9E3779B97F4A7C15  # for hashing spellings
 PAD = 8  # spare bytes after text and spellings, so that kernels can read eight bytes from anywhere
 _SOURCES = Path(__file__).parent
@@ -66,3 +68,4 @@ _DIRECTORIES = [_SOURCES / "__pycache__"]
 if not _USER_CACHE.startswith("~"):
     _DIRECTORIES.append(Path(_USER_CACHE, "numba"))
 use_cache(cache_directory(source_stamp(), *_DIRECTORIES))
+watch_numba()

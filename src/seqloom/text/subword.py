@@ -54,7 +54,8 @@ def _alphabet() -> list[str]:
 
 
 ALPHABET = _alphabet()
-BYTES = {character: byte for byte, character in enumerate(ALPHABET)}
+# a character of the alphabet to that of its byte in Latin-1; what else is there has no byte
+_TO_BYTES = {**dict.fromkeys(range(256), 0x100), **{ord(one): at for at, one in enumerate(ALPHABET)}}
 
 
 class Subword:
@@ -65,7 +66,7 @@ class Subword:
         engine.no_truncation()
         engine.no_padding()
         engine.encode_special_tokens = True  # special tokens written in a text are text
-        self._spec = json.loads(engine.to_str())
+        self._spec = _description(engine)
         self.kind: Literal["bpe", "wordpiece", "unigram"] = _kind(self._spec)
         self._ids = engine.get_vocab()
         size = max(self._ids.values(), default=-1) + 1
@@ -188,6 +189,12 @@ class Subword:
             return name[2:].encode("utf-8")
         return (b" " if before else b"") + name.encode("utf-8")
 
+    def pieces(self) -> list[bytes]:
+        """Return what each token adds inside a text."""
+        if self.kind != "wordpiece":
+            return self._spellings
+        return [self.piece(i, True) if one else b"" for i, one in enumerate(self._spellings)]
+
     def lengths(self) -> np.ndarray:
         return np.array([len(spelling) for spelling in self._spellings], np.int32)
 
@@ -207,8 +214,8 @@ class Subword:
     def _spell(self, token: str) -> bytes:
         if self._byte_level:
             try:
-                return bytes(BYTES[character] for character in token)
-            except KeyError:
+                return token.translate(_TO_BYTES).encode("latin-1")
+            except UnicodeEncodeError:
                 return token.encode("utf-8")  # outside the alphabet: no text produces it
         if self.kind == "wordpiece":
             return token.removeprefix("##").encode("utf-8")
@@ -248,7 +255,8 @@ class Subword:
             {**entry, "special": entry["special"] and entry["content"] != token}
             for entry in self._spec["added_tokens"]
         ]
-        return Subword(Engine.from_str(json.dumps({**self._spec, "added_tokens": added})), self.eos)
+        spec = {**json.loads(self.engine.to_str()), "added_tokens": added}
+        return Subword(Engine.from_str(json.dumps(spec)), self.eos)
 
     def content(self) -> Iterable[bytes]:
         return (self.engine.to_str().encode("utf-8"), (self.eos or "").encode("utf-8"))
@@ -272,6 +280,19 @@ class Subword:
         engine = read_engine(path)
         vocabulary = engine.get_vocab()
         return cls(engine, next((name for name in _END_TOKENS if name in vocabulary), None))
+
+
+def _description(engine: Engine) -> dict[str, Any]:
+    """Return the spec of a tokenizer; of its vocabulary, which comes last and is long, and its merges
+    only whether there are any.
+    """
+    text: str = engine.to_str()
+    head, found, tail = text.partition(',"vocab":')
+    if not found:
+        return json.loads(text)  # type: ignore[no-any-return]
+    spec: dict[str, Any] = json.loads(head + "}}")
+    spec["model"]["merges"] = not tail.endswith('"merges":[]}}')
+    return spec
 
 
 def _kind(spec: dict[str, Any]) -> Literal["bpe", "wordpiece", "unigram"]:

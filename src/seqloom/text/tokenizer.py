@@ -326,6 +326,14 @@ class Tokenizer:
         """Return the bytes that a token stands for; none for `</s>`, `<unk>` and marks."""
         return b"" if self._is_declared(id) else self._coder.spelling(int(id))
 
+    def pieces(self) -> list[bytes]:
+        """Return what each token adds inside a text (`piece`); none for the special tokens and marks."""
+        coder, marks = self._coder, [b""] * len(self.config.marks)
+        if hasattr(coder, "pieces"):
+            return [*coder.pieces(), *marks]
+        inside = (coder.piece(i, True) if coder.spelling(i) else b"" for i in range(coder.size))
+        return [*inside, *marks]
+
     def spellings(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the bytes of all tokens of a closed vocabulary one after another, uint8 with some
         spare, and their offsets (V + 1); none for the special tokens, which come first. Marks,
