@@ -54,3 +54,24 @@ def test_tokens_are_ruled_out_unless_nothing_else_is_left():
         for row in (0, 2, 4):
             expected[row, tokens] = -np.inf
         assert np.array_equal(found, expected)
+
+
+@pytest.mark.parametrize("size", [7, 1024, 3000])
+def test_tokens_are_drawn_rightly_where_hardly_any_probability_is_left(size):
+    """As where a model is sure of the end symbol, which is ruled out: e^-90 is 0 in what it sums."""
+    log_probs = np.full(size, -np.inf, np.float32)
+    log_probs[[size // 2, size - 1]] = -90, -91
+    likelier = 1 / (1 + np.exp(-1))
+    for uniform in (0.0, likelier - 1e-6, likelier + 1e-6, 1 - 2**-53):
+        expected = size // 2 if uniform < likelier else size - 1
+        assert draw(log_probs, 1.0, 0, 1.0, uniform) == expected
+
+
+@pytest.mark.parametrize("temperature", [1e-3, 1e-306, 1e-308, 5e-324])
+@pytest.mark.parametrize("size", [4, 3000])
+def test_filters_hold_at_temperatures_near_zero(size, temperature):
+    equal = np.full(size, -np.log(size), np.float32)
+    drawn = {int(draw(equal, temperature, 2, 1.0, u)) for u in np.linspace(0, 0.999, 50)}
+    assert drawn == {0, 1}
+    equal[2] += 1e-4 if temperature == 1e-3 else 1.0
+    assert draw(equal, temperature, 0, 0.0, 0.999) == 2

@@ -132,7 +132,9 @@ def in_order(bits):
 
 @njit(nogil=True, cache=True)
 def row_max(x):
-    """Return the largest of float32 x (D,), or NaN if one is; with vector units, as `x.max()` is not."""
+    """Return the largest of float32 x (D,), or NaN if one is, unless that has a sign; with vector units, as
+    `x.max()` is not.
+    """
     top = np.int32(-(2**31))
     for j in range(len(x)):
         top = max(top, in_order(np.float32(x[j]).view(np.int32)))

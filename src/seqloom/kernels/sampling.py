@@ -109,6 +109,8 @@ def fill_paths(parents, turns, leaves, ends, nodes, labels):
 BUCKETS = 1024  # by which likely tokens are told from unlikely ones without sorting them
 BUCKETED = 16.0  # nats below the likeliest token that they cover; the last has all others
 EXACT = 1024  # tokens up to which weights are exact, so that a share that is reached exactly counts
+STEEPEST = 1e30  # of temperatures near 0: beyond it 0 times infinity is no number
+LEAST = 1e-20  # sum of the probabilities that are left, below which float32 has lost some of them
 
 
 @njit(nogil=True, cache=True, inline="always")
@@ -152,7 +154,7 @@ def _cut(log_probs, weights, top, temperature, by_count, needed):
     """Keep the likeliest tokens up to the one with which their number, or the sum of their weights, is
     at least `needed`; of equal ones those with the lowest ids. The weights of all others become 0.
     """
-    scale = BUCKETS / (BUCKETED * temperature)
+    scale = min(BUCKETS / (BUCKETED * temperature), STEEPEST)
     sums = np.zeros(BUCKETS, np.float64)
     for j in range(len(weights)):
         if weights[j] > 0:
@@ -189,7 +191,7 @@ def nucleus(log_probs, temperature, top_k, top_p):
     weights = np.empty(len(log_probs), np.float64)
     top = log_probs.max()
     if len(weights) > EXACT:
-        exp_block(log_probs, np.float32(top), np.float32(min(1 / temperature, 1e30)), weights)
+        exp_block(log_probs, np.float32(top), np.float32(min(1 / temperature, STEEPEST)), weights)
     else:
         for j in range(len(weights)):
             weights[j] = math.exp((np.float64(log_probs[j]) - top) / temperature)
@@ -203,7 +205,9 @@ def nucleus(log_probs, temperature, top_k, top_p):
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _draw_any(log_probs, top, coldness, uniform):
-    """Return one token by inverting the cumulative distribution at `uniform`, all tokens in order."""
+    """Return one token by inverting the cumulative distribution at `uniform`, all tokens in order; -1 where
+    their probabilities relative to `top` are too small to be told apart.
+    """
     probs = np.empty(len(log_probs), np.float32)
     sums = np.empty(len(probs) // BLOCK + 1, np.float64)
     total = 0.0
@@ -211,6 +215,8 @@ def _draw_any(log_probs, top, coldness, uniform):
         low, high = b * BLOCK, b * BLOCK + BLOCK
         sums[b] = exp_block(log_probs[low:high], top, coldness, probs[low:high])
         total += sums[b]
+    if total < LEAST:
+        return -1
     remaining = uniform * total
     b = 0
     while b < len(sums) - 1 and remaining >= sums[b]:
@@ -236,9 +242,13 @@ def draw(log_probs, temperature, top_k, top_p, uniform):
     if temperature == 0:
         return first_of(log_probs, row_max(log_probs))
     if not top_k and top_p >= 1:
-        if temperature == 1:
-            return _draw_any(log_probs, np.float32(0.0), np.float32(1.0), uniform)
-        coldness = np.float32(min(1 / temperature, 1e30))
+        if (
+            temperature == 1
+        ):  # the largest need not be looked for, unless hardly any probability is left
+            token = _draw_any(log_probs, np.float32(0.0), np.float32(1.0), uniform)
+            if token >= 0:
+                return token
+        coldness = np.float32(min(1 / temperature, STEEPEST))
         return _draw_any(log_probs, row_max(log_probs), coldness, uniform)
     weights = nucleus(log_probs, temperature, top_k, top_p)
     remaining, last = uniform * weights.sum(), 0
