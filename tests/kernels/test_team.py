@@ -1,7 +1,9 @@
 """Work that threads share from inside a kernel: every part is done once, whoever is there to help."""
 
 import copy
+import itertools
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from numba import njit
+from numba.core.bytecode import FunctionIdentity
 from numba.core.caching import NullCache
 from numba.extending import overload
 
@@ -227,6 +230,55 @@ def test_a_helper_that_has_begun_is_waited_for():
 def test_the_cache_has_no_jobs(kernel):
     """It could not be read any more without the packages of their classes, as this one."""
     assert type(kernel._cache) is NullCache
+
+
+class Ones(NamedTuple):
+    """A job that sets its parts to one."""
+
+    parts: np.ndarray
+
+
+class Twos(NamedTuple):
+    """A job that sets them to two."""
+
+    parts: np.ndarray
+
+
+@overload(do_parts)
+def _ones(job, low, high):
+    def run(job, low, high):
+        job.parts[low:high] = 1
+
+    return run if job.instance_class is Ones else None
+
+
+@overload(do_parts)
+def _twos(job, low, high):
+    def run(job, low, high):
+        job.parts[low:high] = 2
+
+    return run if job.instance_class is Twos else None
+
+
+def test_kinds_of_jobs_have_code_of_their_own(monkeypatch):
+    """Also where their functions have one number, as those that two processes have compiled may have."""
+    monkeypatch.setattr(FunctionIdentity, "_unique_ids", itertools.repeat(10**9))
+
+    @njit
+    def fill_with_ones(team, parts):
+        share(team, Ones(parts), len(parts), 1 << 20)
+
+    @njit
+    def fill_with_twos(team, parts):
+        share(team, Twos(parts), len(parts), 1 << 20)
+
+    symbols = []
+    for fill in (fill_with_ones, fill_with_twos):
+        fill(new_team(), np.zeros(8, np.int64))
+        [code] = fill.inspect_llvm().values()
+        symbols.append(set(re.findall(r"^define .*@(\w*take_part\w*)", code, re.MULTILINE)))
+        assert len(symbols[-1]) == 1
+    assert symbols[0] != symbols[1]
 
 
 def test_there_is_one_helper_of_a_number():

@@ -14,6 +14,7 @@ begun one.
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import Any
 
 from llvmlite import binding, ir
@@ -160,6 +161,16 @@ def _put_job(context, words, job):
     return types.void(words, job), code
 
 
+def _digest(job):
+    """Return a name of a kind of job, for the symbol of its code.
+
+    A symbol is made of a function's name, the types of its arguments, which here do not tell one kind of job
+    from another, and a number that the process counts up. Kernels that other processes have compiled, and this
+    one loads, may have the same number: two kinds of jobs with one symbol would run each other's code.
+    """
+    return sha256(f"{job.instance_class.__module__}.{job}".encode()).hexdigest()[:16]
+
+
 @intrinsic
 def _code_of(context, words, job):
     """Return the address of the code that a thread runs to take part in a job of this kind."""
@@ -175,6 +186,8 @@ def _code_of(context, words, job):
 
     def take_part(team, me):
         take_chunks(team, me, get_job(team))
+
+    take_part.__qualname__ = f"take_part_in_{_digest(job)}"
 
     def code(context, builder, signature, arguments):
         compiled = context.compile_subroutine(builder, take_part, types.none(words, types.int64))
