@@ -43,6 +43,36 @@ LAST_SECONDS = 2.0  # for what is left to send, of a stream or a connection that
 KEEP_ALIVE = 75  # seconds that a connection may be idle between requests
 
 
+class Gathering:
+    """A transport that sends together what is written in one turn of the event loop, such as head and body of
+    an answer: every call of the system lets other threads run first.
+    """
+
+    def __init__(self, transport: Any) -> None:
+        self._transport = transport
+        self._loop = asyncio.get_running_loop()
+        self._held: list[bytes] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        """Send these bytes at the end of this turn."""
+        if not self._held:
+            self._loop.call_soon(self._send)
+        self._held.append(data)
+
+    def close(self) -> None:
+        """Close once all is sent."""
+        self._send()
+        self._transport.close()
+
+    def _send(self) -> None:
+        held, self._held = self._held, []
+        if held and not self._transport.is_closing():
+            self._transport.write(b"".join(held))
+
+
 def guarded(config: ServeConfig) -> type[H11Protocol]:
     """Return uvicorn's protocol with limits: a request must be complete in time, and there are only so
     many connections.
@@ -54,7 +84,7 @@ def guarded(config: ServeConfig) -> type[H11Protocol]:
         _idle = False  # between two requests
 
         def connection_made(self, transport: Any) -> None:
-            super().connection_made(transport)
+            super().connection_made(Gathering(transport))  # type: ignore[arg-type]
             if len(self.connections) > config.max_connections:
                 transport.close()
                 return
