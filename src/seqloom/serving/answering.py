@@ -29,6 +29,7 @@ T = TypeVar("T")
 LOOPBACK = ("127.0.0.1", "localhost", "::1", "[::1]")
 UNREAD_SECONDS = 60.0  # that a client may leave its answer unread
 MOST_BODIES = 32  # of the largest size, that are held at a time
+PIECE = 1 << 18  # bytes of an answer that are sent at once
 CLIENT_LEFT = 499  # nginx's word for it, in logs; nobody receives it
 
 
@@ -250,7 +251,12 @@ class Exchange:
     ) -> None:
         """Send a whole answer."""
         await self.start(status, kind, {"content-length": str(len(body)), **(headers or {})})
-        await self.send({"type": "http.response.body", "body": body})
+        for start in range(0, max(len(body), 1), PIECE):
+            more = start + PIECE < len(body)
+            piece = body[start : start + PIECE]
+            await self.send({"type": "http.response.body", "body": piece, "more_body": more})
+            if more:  # others come between
+                await asyncio.sleep(0)
 
     async def event(self, values: Any, *, last: bool = False) -> None:
         """Send an event of a stream: values as JSON, or the word [DONE]."""

@@ -13,6 +13,7 @@ import gc
 import json
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -299,6 +300,8 @@ def run_catalogue(
         gc.freeze()  # models are here to stay
         # a body with many small lists would be looked through often
         gc.set_threshold(50_000, 20, 20)
+        # beside threads that compute in Python, each call of the system costs the event loop so long
+        sys.setswitchinterval(0.001)
         started(address_of(bound, config), catalogue)
         server.run(sockets=[bound])
         catalogue.close()
