@@ -45,33 +45,33 @@ KEEP_ALIVE = 75  # seconds that a connection may be idle between requests
 
 
 class Gathering:
-    """A transport that sends together what is written in one turn of the event loop, such as head and body of
-    an answer: every call of the system lets other threads run first.
+    """A transport that sends the head of an answer together with what follows, which it always does at once:
+    every call of the system lets other threads run first.
     """
 
     def __init__(self, transport: Any) -> None:
         self._transport = transport
-        self._loop = asyncio.get_running_loop()
-        self._held: list[bytes] = []
+        self._head = b""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
 
     def write(self, data: bytes) -> None:
-        """Send these bytes at the end of this turn."""
-        if not self._held:
-            self._loop.call_soon(self._send)
-        self._held.append(data)
+        """Send these bytes, or keep them if they are a head; not that of 100 Continue."""
+        if not self._head and data.startswith(b"HTTP/1.1 ") and data[9:10] != b"1":
+            self._head = data
+        else:
+            self._send(data)
 
     def close(self) -> None:
         """Close once all is sent."""
-        self._send()
+        self._send(b"")
         self._transport.close()
 
-    def _send(self) -> None:
-        held, self._held = self._held, []
-        if held and not self._transport.is_closing():
-            self._transport.write(b"".join(held))
+    def _send(self, data: bytes) -> None:
+        data, self._head = self._head + data, b""
+        if data:
+            self._transport.write(data)
 
 
 def guarded(config: ServeConfig) -> type[H11Protocol]:
