@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import numba
@@ -115,7 +116,8 @@ def test_a_change_of_another_file_is_seen(tmp_path):
     shutil.copy(kernels.__file__, package / "__init__.py")
     (package / "caller.py").write_text(CALLER)
     # Python itself takes a file of the same size that is changed within a second for the old one
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
+    places = os.pathsep.join([str(tmp_path), str(Path(kernels.__file__).parents[2])])
+    environment = {**os.environ, "PYTHONPATH": places, "PYTHONDONTWRITEBYTECODE": "1"}
     del environment["NUMBA_CACHE_DIR"]
     directories = []
     for number in (1, 2, 3):
@@ -137,3 +139,31 @@ def test_a_change_of_another_file_is_seen(tmp_path):
         ]
         directories.append(directory)
     assert len(set(directories)) == 3
+
+
+READS = """
+import sys
+import numpy as np
+from seqloom.kernels.maths import TANH, activate
+
+activate(np.zeros((1, 2), np.float32), TANH)  # compiled, if it is not in the cache
+print("numba.np.npyimpl" in sys.modules, "scipy.linalg" in sys.modules)
+"""
+
+
+def test_a_cached_kernel_is_read_without_the_compiler():
+    """Nor is scipy.linalg imported only to see whether it is there."""
+    for _ in range(2):  # the second one finds it in the cache
+        done = subprocess.run([sys.executable, "-c", READS], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        if done.stdout.split() == ["False", "False"]:
+            return
+    raise AssertionError(done.stdout)
+
+
+def test_numba_knows_of_a_blas_and_asks_for_it_where_one_is_used():
+    from numba.np import arraymath, linalg
+
+    assert (find_spec("scipy") is not None) == arraymath._HAVE_BLAS
+    assert linalg.ensure_blas is arraymath.ensure_blas
+    assert linalg.ensure_blas.__module__ == "numba.np.linalg"

@@ -11,7 +11,13 @@ import pytest
 from seqloom.decoding.generation import Generator
 from seqloom.decoding.sampling import SamplingConfig
 from seqloom.errors import ModelError
-from seqloom.serving.engine import PROMPT_TOKENS, Engine
+from seqloom.serving import queueing
+from seqloom.serving.engine import (
+    LEAST_PROMPT_TOKENS,
+    PROMPT_SECONDS,
+    PROMPT_TOKENS,
+    Engine,
+)
 from seqloom.serving.prompts import Prompts
 from seqloom.serving.requests import Full, Request
 from seqloom.text.tokenizer import Tokenizer
@@ -236,13 +242,16 @@ def test_a_prompt_whose_scores_cannot_be_read_ends_its_request(driven):
 
 def test_the_thread_outlives_those_who_wait(driven):
     """Whoever asked may be gone with its event loop."""
+    from seqloom.serving.answering import Bell
     from seqloom.serving.completions import Writer
 
     loop = asyncio.new_event_loop()
     loop.close()
     run = driven()
     gone = run.submit("a", 3)
-    gone.notify = partial(Writer._notify, SimpleNamespace(_loop=loop, _wake=asyncio.Event()))
+    exchange = SimpleNamespace(service=SimpleNamespace(bell=Bell()))
+    writer = SimpleNamespace(_loop=loop, _wake=asyncio.Event(), exchange=exchange)
+    gone.notify = partial(Writer._notify, writer)
     run.first()
     assert run.finish(run.submit("k", 9)) == ["lmnopqrst"]
     assert text(gone) == "bcd"
@@ -261,6 +270,22 @@ def test_a_long_prompt_holds_nobody_up(driven):
     read = [part for call in run.stepper.calls for part in call if len(part) > 1]
     assert [token for part in read for token in part] == TOKENIZER.encode("ab" * 500).tolist()
     assert len(read) == -(-1000 // PROMPT_TOKENS)
+
+
+def test_a_prompt_takes_little_time_of_each_turn_of_those_who_write(driven):
+    class Slow(Reader):
+        def read_on(self, state, parts):
+            run.now += 0.001 * sum(map(len, parts))
+            return super().read_on(state, parts)
+
+    run = driven(Slow())
+    writes = run.submit("a", 12)
+    run.first()
+    long = run.submit("ab" * 200, 2)
+    sizes = [len(call[1]) for call in (run.step() for _ in range(5)) if len(call) > 1]
+    assert sizes[0] == PROMPT_TOKENS
+    assert all(LEAST_PROMPT_TOKENS <= size <= 1000 * PROMPT_SECONDS for size in sizes[1:])
+    assert run.finish(writes, long) == ["bcdefghijklm", "cd"]
 
 
 def test_prompts_share_what_may_be_read_in_a_turn(driven):
@@ -286,16 +311,52 @@ def test_a_short_request_does_not_wait_for_a_long_one(driven):
     run.engine.cancel(long)
 
 
+def ended(requests):
+    """Note which requests end, in order."""
+    order = []
+
+    def note(usual, request):
+        order.append(request)
+        usual(request)
+
+    for request in requests:
+        request.notify = partial(note, request.notify)
+    return order
+
+
 def test_requests_begin_in_the_order_of_their_arrival(driven):
     run = driven(max_rows=2, max_waiting=100)
-    requests = [run.submit("a", 3, n=n) for n in (1, 2, 1, 2, 1)]
-    order = []
-    for request in requests:
-        request.notify = order.append
+    requests = [run.submit("a", 3, n=2) for _ in range(5)]
+    order = ended(requests)
     run.finish(*requests)
-    assert [request for request in requests if request in order] == requests
     assert [id(one) for one in dict.fromkeys(order)] == [id(one) for one in requests]
     assert all(len(call) <= 2 for call in run.stepper.calls)
+
+
+def test_nobody_waits_for_all_texts_of_somebody_else(driven):
+    run = driven(max_rows=1, max_waiting=100)
+    running = run.submit("a", 3)
+    run.first()
+    many = [run.submit("k", 2, group="many") for _ in range(3)]
+    late = [run.submit("p", 2), run.submit("q", 2, group="two"), run.submit("q", 2, group="two")]
+    order = ended([*many, *late])
+    assert run.finish(running, *many, *late) == ["bcd", "lm", "lm", "lm", "qr", "rs", "rs"]
+    wanted = [many[0], late[0], late[1], many[1], late[2], many[2]]
+    assert list(map(id, order)) == list(map(id, wanted))
+
+
+def test_who_needs_more_room_is_passed_only_so_often(driven, monkeypatch):
+    monkeypatch.setattr(queueing, "MOST_PASSED", 4)
+    run = driven(max_rows=2, max_waiting=100)
+    running = run.submit("a", 20)
+    run.first()
+    large = run.submit("k", 2, n=2)
+    small = [run.submit("p", 1) for _ in range(7)]
+    order = ended([running, large, *small])
+    run.finish(running, large, *small)
+    wanted = [*small[:4], running, large, *small[4:]]
+    assert list(map(id, dict.fromkeys(order))) == list(map(id, wanted))
+    assert {text(request) for request in small} == {"q"}
 
 
 def test_a_closed_engine_ends_what_it_has(driven):

@@ -15,7 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from seqloom.kernels.starting import watch_numba
+from seqloom.numba_start import watch_numba
 
 HASH_SEED, HASH_PRIME = 0xCBF29CE484222325, 0x9E3779B97F4A7C15  # for hashing spellings
 PAD = 8  # spare bytes after text and spellings, so that kernels can read eight bytes from anywhere

@@ -14,6 +14,7 @@ import hmac
 import json
 import sys
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, TypeVar
 
@@ -28,11 +29,35 @@ T = TypeVar("T")
 LOOPBACK = ("127.0.0.1", "localhost", "::1", "[::1]")
 UNREAD_SECONDS = 60.0  # that a client may leave its answer unread
 MOST_BODIES = 32  # of the largest size, that are held at a time
+PIECE = 1 << 18  # bytes of an answer that are sent at once
 CLIENT_LEFT = 499  # nginx's word for it, in logs; nobody receives it
 
 
 class ClientLeft(Exception):
     """Nobody waits for the answer any more."""
+
+
+class Bell:
+    """Calls functions in the event loop, from other threads: the loop is woken once for all that have come
+    until it looks, as every wake costs the caller a call of the system.
+    """
+
+    def __init__(self) -> None:
+        self._calls: deque[Callable[[], Any]] = deque()
+        self._rung = False
+
+    def call(self, loop: asyncio.AbstractEventLoop, function: Callable[[], Any]) -> None:
+        """Call a function soon."""
+        self._calls.append(function)
+        if not self._rung:
+            self._rung = True
+            with contextlib.suppress(RuntimeError):  # the loop has ended, and nobody waits
+                loop.call_soon_threadsafe(self._answer)
+
+    def _answer(self) -> None:
+        self._rung = False  # before looking: what comes from now on rings again
+        while self._calls:
+            self._calls.popleft()()
 
 
 class Service:
@@ -44,6 +69,7 @@ class Service:
         self.draining = False
         # two, so that a short request need not wait for a long one
         self.workers = Workers(2)
+        self.bell = Bell()
         self.held_bytes = 0  # of bodies whose requests are not answered yet
         # names that the server answers to; None: to all
         self.hosts: set[str] | None = {name.lower() for name in (*config.allow_host, *LOOPBACK)}
@@ -126,6 +152,7 @@ class Exchange:
         self.texts: list[Any] = []  # of the request, for the log
         self.labels: list[Any] = []  # of the answer, likewise
         self._left: asyncio.Task[None] | None = None
+        self._woken: list[asyncio.Event] = []  # when the client leaves
         self._size = 0
 
     def header(self, name: str) -> str:
@@ -161,10 +188,24 @@ class Exchange:
         else:
             self.fields = parse(body)
 
+    async def until_set(self, event: asyncio.Event) -> None:
+        """Wait for an event, which is then cleared; raise ClientLeft as soon as the client has left, which
+        sets it, too.
+        """
+        if self._left is None:
+            self._watch()
+        if event not in self._woken:
+            self._woken.append(event)
+        await event.wait()
+        if self._left is not None and self._left.done():
+            raise ClientLeft
+        event.clear()
+
     async def until(self, work: Awaitable[T]) -> T:
         """Wait for work; raise ClientLeft as soon as the client has left."""
         if self._left is None:
-            self._left = asyncio.ensure_future(self._disconnected())
+            self._watch()
+        assert self._left is not None
         task = asyncio.ensure_future(work)
         try:
             await asyncio.wait({task, self._left}, return_when=asyncio.FIRST_COMPLETED)
@@ -174,6 +215,14 @@ class Exchange:
         finally:
             task.cancel()
 
+    def _watch(self) -> None:
+        def wake(left: Any) -> None:
+            for event in self._woken:
+                event.set()
+
+        self._left = asyncio.ensure_future(self._disconnected())
+        self._left.add_done_callback(wake)
+
     async def _disconnected(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
@@ -181,7 +230,8 @@ class Exchange:
     async def send(self, message: dict[str, Any]) -> None:
         """Send a part of the answer; a client that does not read it is given up."""
         try:
-            await asyncio.wait_for(self._send(message), UNREAD_SECONDS)
+            async with asyncio.timeout(UNREAD_SECONDS):
+                await self._send(message)
         except (TimeoutError, OSError):
             raise ClientLeft from None
 
@@ -201,7 +251,12 @@ class Exchange:
     ) -> None:
         """Send a whole answer."""
         await self.start(status, kind, {"content-length": str(len(body)), **(headers or {})})
-        await self.send({"type": "http.response.body", "body": body})
+        for start in range(0, max(len(body), 1), PIECE):
+            more = start + PIECE < len(body)
+            piece = body[start : start + PIECE]
+            await self.send({"type": "http.response.body", "body": piece, "more_body": more})
+            if more:  # others come between
+                await asyncio.sleep(0)
 
     async def event(self, values: Any, *, last: bool = False) -> None:
         """Send an event of a stream: values as JSON, or the word [DONE]."""

@@ -7,8 +7,7 @@ said, texts are those of `model.generate` with the same options: choice i of a p
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import secrets
+import random
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
@@ -49,6 +48,8 @@ UNSUPPORTED: dict[str, Collection[Any]] = {
     "draft": (),
     "draft_tokens": (),
 }
+# of names and of seeds that nobody gave; to ask the system each time lets other threads run before us
+RANDOM = random.Random()
 USUAL_TOKENS = 16  # of a completion, as OpenAI's
 # what is done beside the event loop: prompts of so many characters, answers with so many numbers
 LONG_PROMPT, MANY_SCORES = 4000, 4000
@@ -128,10 +129,12 @@ def _sampling(exchange: Exchange, most: int, usual: dict[str, Any]) -> SamplingC
             field="max_tokens",
         )
     defaults = {key: value for key, value in usual.items() if key not in fields}
-    seed = {} if "seed" in fields else {"seed": secrets.randbits(48)}
+    seed = {} if "seed" in fields else {"seed": RANDOM.getrandbits(48)}
     given = {**defaults, **seed, "max_tokens": max(most, 1)}
     config = fields.config(SamplingConfig, SAMPLING, **given)
-    return replace(config, min_tokens=min(config.min_tokens, config.max_tokens))
+    if config.min_tokens <= config.max_tokens:
+        return config
+    return replace(config, min_tokens=config.max_tokens)
 
 
 def _prompts(exchange: Exchange, served: Served) -> list[str | np.ndarray]:
@@ -206,7 +209,7 @@ class Writer:
         assert served.engine is not None
         self.exchange, self.served, self.kind, self.shape = exchange, served, kind, shape
         self.engine: Engine = served.engine
-        self.id = f"{prefix}-{secrets.token_hex(12)}"
+        self.id = f"{prefix}-{RANDOM.getrandbits(96):024x}"
         self.created = int(time.time())
         self.streamed = exchange.fields.flag("stream")
         self.prefixes: list[str] = []  # of the texts, by prompt
@@ -230,13 +233,13 @@ class Writer:
             self._notify,
             stop=stops,
             streamed=self.streamed,
+            group=self,
             deadline=self.engine.clock() + self.exchange.service.config.timeout,
             **options,
         )
 
     def _notify(self, request: Request) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop has ended, and nobody waits
-            self._loop.call_soon_threadsafe(self._wake.set)
+        self.exchange.service.bell.call(self._loop, self._wake.set)
 
     async def run(self, requests: list[Request]) -> Any:
         """Submit requests and send what becomes of them."""
@@ -251,7 +254,7 @@ class Writer:
             if self.streamed:
                 return await self._stream(requests)
             while not all(request.done for request in requests):
-                await exchange.until(self._changed())
+                await exchange.until_set(self._wake)
                 _raise_errors(requests)
             _raise_errors(requests)
             n_scores = sum(request.drawn_tokens * (request.top or 0) for request in requests)
@@ -282,11 +285,6 @@ class Writer:
         except Full:
             waiting = self.engine.waiting_rows
             raise Refused.busy(f"{waiting:,} texts wait already; try again later") from None
-
-    async def _changed(self) -> None:
-        # cleared after the wait, never before: what happened while an event was sent counts
-        await self._wake.wait()
-        self._wake.clear()
 
     def _count(self, requests: list[Request]) -> None:
         exchange, measures, model = self.exchange, self.exchange.service.measures, self.served.name
@@ -335,12 +333,12 @@ class Writer:
         head = self._head(self.kind + (".chunk" if self.kind.startswith("chat") else ""))
         rest = {"usage": None} if self.usage_wanted else {}
         spelled: dict[int, Spelled] = {}
-        await exchange.until(self._first(requests))
+        while not any(request.events or request.done for request in requests):
+            await exchange.until_set(self._wake)
         _raise_errors(requests)  # before the head is sent, as an ordinary error
         await exchange.start(200, "text/event-stream; charset=utf-8", headers)
         ended = False
-        while not ended:
-            self._wake.clear()  # before looking: what comes while events are sent must not be missed
+        while not ended:  # what comes while events are sent sets the event again
             ended = all(request.done for request in requests)
             at = 0
             for place, request in enumerate(requests):
@@ -358,14 +356,10 @@ class Writer:
                 at += request.n
             _raise_errors(requests)
             if not ended:
-                await exchange.until(self._wake.wait())
+                await exchange.until_set(self._wake)
         if self.usage_wanted:
             await exchange.event({**head, "choices": [], "usage": self._usage(requests)})
         await exchange.event("[DONE]", last=True)
-
-    async def _first(self, requests: list[Request]) -> None:
-        while not any(request.events or request.done for request in requests):
-            await self._changed()
 
 
 def _raise_errors(requests: list[Request]) -> None:

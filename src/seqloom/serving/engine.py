@@ -7,12 +7,11 @@ tokens of a row at once (`read_on`), a piece of the prompt at a time, so that a 
 hold up the others; else token by token, as drawn ones.
 
 How llama.cpp's server, TGI and vLLM (Kwon et al. 2023) schedule was the example: running rows come
-first, then prompts up to a number of tokens, in the order of their arrival.
+first, then prompts up to a number of tokens; who waits gets in by turns (`queueing`).
 """
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 from collections import deque
@@ -24,9 +23,12 @@ from seqloom.decoding.sampling import draw_next, repeats, top_indices
 from seqloom.decoding.stepper import State, check_log_probs, extend, join, select
 from seqloom.errors import ModelError
 from seqloom.serving.prompts import Prompts
+from seqloom.serving.queueing import Queue
 from seqloom.serving.requests import Event, Full, Request, Row, TokenScore
 
-PROMPT_TOKENS = 128  # of prompts that are read in one turn, beside the tokens of running rows
+PROMPT_TOKENS = 128  # of prompts that are read in one turn, while nobody waits for its next token
+# beside rows that write: as many as take so long, which is known from the turns before
+PROMPT_SECONDS, LEAST_PROMPT_TOKENS = 0.05, 16
 SCORED_TOKENS = (
     64  # of a prompt whose log-probabilities are wanted, which takes a row of V for each
 )
@@ -50,8 +52,9 @@ class Engine:
         self._read_on = getattr(self.stepper, "read_on", None)
         self._extends = hasattr(self.stepper, "extend")
         self._wake = threading.Condition()
-        self._waiting: deque[Request] = deque()
+        self._waiting = Queue()
         self._stopping = self._ended = self._ending_texts = False
+        self._prompt_tokens = PROMPT_TOKENS
         self._rows: list[Row] = []
         self._state: State = None
         self._log_probs = np.empty((0, self.stepper.vocab_size), np.float32)
@@ -73,7 +76,7 @@ class Engine:
         with self._wake:
             if self.waiting_rows + request.n > self.max_waiting and self._waiting:
                 raise Full
-            self._waiting.append(request)
+            self._waiting.add(request)
             if self._ended:  # of a client that found this model before it was replaced
                 self._start()
             self._wake.notify()
@@ -81,7 +84,7 @@ class Engine:
     def cancel(self, request: Request) -> None:
         """Drop a request whose client has left, before the next step."""
         request.cancelled = True
-        with self._wake, contextlib.suppress(ValueError):
+        with self._wake:
             self._waiting.remove(request)
 
     def close(self) -> None:
@@ -140,14 +143,10 @@ class Engine:
         # a row that still reads its prompt stands for as many as its request asks for
         reading = [row for row, _, _ in self._scoring]
         n_rows = sum(row.request.n if row.drawing is None else 1 for row in [*self._rows, *reading])
-        now = self._now()
-        while self._waiting and self._waiting[0].deadline <= now:
-            self._fail(self._waiting.popleft(), TimeoutError("the request waited too long"))
-        while self._waiting:
-            request = self._waiting[0]
-            if not request.cancelled and n_rows and n_rows + request.n > self.max_rows:
-                break
-            self._waiting.popleft()
+        for late in self._waiting.expired(self._now()):
+            self._fail(late, TimeoutError("the request waited too long"))
+        # one that needs more than all rows is alone
+        while request := self._waiting.next(self.max_rows - n_rows if n_rows else None):
             if not request.cancelled and request.row is not None:
                 n_rows += request.n
                 new.append(request.row)
@@ -371,13 +370,21 @@ class Engine:
             request.error = error
             request.notify(request)
 
+    def _note_pace(self, tokens: int, seconds: float) -> None:
+        """Choose how many tokens of prompts are read beside rows that write; a row's numbers do not depend
+        on how its prompt is cut.
+        """
+        fitting = int(tokens * PROMPT_SECONDS / max(seconds, 1e-9))
+        self._prompt_tokens = min(max(fitting, LEAST_PROMPT_TOKENS), PROMPT_TOKENS)
+
     def _step(self) -> None:
         """Read the next tokens of all rows: a drawn one each, and pieces of prompts."""
         rows = self._rows
         if not rows:
             return
         parts: list[np.ndarray] = []
-        left = PROMPT_TOKENS
+        writing = any(row.drawing is not None for row in rows)
+        left = self._prompt_tokens if writing else PROMPT_TOKENS
         for row in rows:
             size = 1
             if row.drawing is None and self._read_on is not None:
@@ -389,7 +396,9 @@ class Engine:
                 self._note(row, int(part[0]), self._log_probs[i])
             row.pending = row.pending[len(part) :]
         if self._read_on is not None and any(len(part) > 1 for part in parts):
+            begun = self.clock()
             self._state, self._log_probs = self._read_on(self._state, parts)
+            self._note_pace(sum(map(len, parts)), self.clock() - begun)
         else:
             ids = np.array([part[0] for part in parts], np.int64)
             self._state, self._log_probs = self.stepper.step(self._state, ids)

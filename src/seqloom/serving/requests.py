@@ -51,6 +51,7 @@ class Request:
     cut_loops: bool = False  # end a text that only repeats itself
     streamed: bool = False  # `notify` for every piece, not only at the end
     deadline: float = float("inf")  # by the engine's clock
+    group: object = None  # what was asked for together has the same; None: alone
     cancelled: bool = False  # by whoever asked
     error: Exception | None = None
     events: deque[Event] = field(default_factory=deque)
@@ -59,6 +60,7 @@ class Request:
     prompt_tokens: int = 0
     drawn_tokens: int = 0
     arrived: float = 0.0
+    passed: int = 0  # how often another began before it, for want of room
     first_drawn: float | None = None  # when the first token was drawn
 
     @property

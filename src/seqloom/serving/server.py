@@ -13,6 +13,7 @@ import gc
 import json
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -43,6 +44,36 @@ LAST_SECONDS = 2.0  # for what is left to send, of a stream or a connection that
 KEEP_ALIVE = 75  # seconds that a connection may be idle between requests
 
 
+class Gathering:
+    """A transport that sends the head of an answer together with what follows, which it always does at once:
+    every call of the system lets other threads run first.
+    """
+
+    def __init__(self, transport: Any) -> None:
+        self._transport = transport
+        self._head = b""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        """Send these bytes, or keep them if they are a head; not that of 100 Continue."""
+        if not self._head and data.startswith(b"HTTP/1.1 ") and data[9:10] != b"1":
+            self._head = data
+        else:
+            self._send(data)
+
+    def close(self) -> None:
+        """Close once all is sent."""
+        self._send(b"")
+        self._transport.close()
+
+    def _send(self, data: bytes) -> None:
+        data, self._head = self._head + data, b""
+        if data:
+            self._transport.write(data)
+
+
 def guarded(config: ServeConfig) -> type[H11Protocol]:
     """Return uvicorn's protocol with limits: a request must be complete in time, and there are only so
     many connections.
@@ -54,7 +85,7 @@ def guarded(config: ServeConfig) -> type[H11Protocol]:
         _idle = False  # between two requests
 
         def connection_made(self, transport: Any) -> None:
-            super().connection_made(transport)
+            super().connection_made(Gathering(transport))  # type: ignore[arg-type]
             if len(self.connections) > config.max_connections:
                 transport.close()
                 return
@@ -269,6 +300,8 @@ def run_catalogue(
         gc.freeze()  # models are here to stay
         # a body with many small lists would be looked through often
         gc.set_threshold(50_000, 20, 20)
+        # beside threads that compute in Python, each call of the system costs the event loop so long
+        sys.setswitchinterval(0.001)
         started(address_of(bound, config), catalogue)
         server.run(sockets=[bound])
         catalogue.close()

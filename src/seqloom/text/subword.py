@@ -55,7 +55,10 @@ def _alphabet() -> list[str]:
 
 ALPHABET = _alphabet()
 # a character of the alphabet to that of its byte in Latin-1; what else is there has no byte
-_TO_BYTES = {**dict.fromkeys(range(256), 0x100), **{ord(one): at for at, one in enumerate(ALPHABET)}}
+_TO_BYTES = {
+    **dict.fromkeys(range(256), 0x100),
+    **{ord(one): at for at, one in enumerate(ALPHABET)},
+}
 
 
 class Subword:

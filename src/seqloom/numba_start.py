@@ -5,7 +5,7 @@
 - It imports scipy.linalg, only to know whether there is a BLAS. Here that is known as soon as scipy is found;
   a function that uses a BLAS, of whoever else compiles with numba, imports it then.
 
-Both are done when numba's own files are imported, which may be long after this package.
+Both are done when numba's own files are imported, which may be long after the package of kernels.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Execute = Callable[[ModuleType], None]
 
 
 def read_without_compiler(module: ModuleType, execute: Execute) -> None:
-    """Run numba.core.caching, then let functions of this package be read without the compiler."""
+    """Run numba.core.caching, then let our kernels be read without the compiler."""
     execute(module)
     if not (hasattr(module, "Cache") and hasattr(module.Cache, "_load_overload")):
         return  # another numba
@@ -31,7 +31,7 @@ def read_without_compiler(module: ModuleType, execute: Execute) -> None:
     def load_overload(self: Any, sig: Any, target_context: Any) -> Any:
         from numba.core.runtime import rtsys
 
-        if not self._py_func.__module__.startswith(f"{__package__}."):
+        if not self._py_func.__module__.startswith("seqloom.kernels."):
             return usual(self, sig, target_context)
         rtsys.initialize(target_context)
         with self._guard_against_spurious_io_errors():
