@@ -533,7 +533,7 @@ MAX_KILOTOKENS = {  # thousands of Python tokens of a folder; "" are the files o
     "contracts": 37,
     "data": 65,
     "decoding": 17,
-    "interop": 44,
+    "interop": 46,  # windows and rows of questions in ONNX graphs, so that their scripts are short
     "kernels": 52,
     "metrics": 32,
     "models": 160,

@@ -105,10 +105,11 @@ def test_times_in_the_index_of_a_frame_or_a_column():
     assert Series.of(frame.reset_index(drop=True)).clock.rows
 
 
-@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0)])
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (1, 0), (3, 0)])
 def test_an_array_without_values(shape):
-    with pytest.raises(DataError, match=r"^series has no values; give some$"):
-        Series.of(np.empty(shape))
+    for data in (np.empty(shape), np.empty(shape).tolist()):
+        with pytest.raises(DataError, match=r"^series has no values; give some$"):
+            Series.of(data)
 
 
 def test_packed_files_and_standard_columns(tmp_path):

@@ -290,8 +290,8 @@ def used(folder, *arguments, stem="model"):
     )
     assert done.returncode == 0, done.stderr
     lines = [line for line in script.read_text("utf-8").splitlines()[1:] if line.strip()]
-    divides = any("parts" in line or "pairs" in line for line in lines)  # what is read in rows
-    assert len(lines) <= (34 if divides else 20), "a short script"
+    assert len(lines) <= 15, "a short script"
+    assert max(map(len, lines)) <= 110 + len(stem) * 2, "a legible one"
     return done.stdout
 
 

@@ -437,7 +437,7 @@ def _array(data: Any, name: str) -> np.ndarray:
                 ],
                 axis=1,
             )
-            if wide
+            if wide and len(wide[0])
             else np.empty((0, 1))
         )
     if not array.size:

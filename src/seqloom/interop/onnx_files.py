@@ -5,13 +5,14 @@ a short script that uses them with onnxruntime, tokenizers and NumPy alone.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from seqloom.errors import ConfigError
-from seqloom.interop.hugging_face_tokenizers import TOKENIZER, tokenizer_files
+from seqloom.interop.hugging_face_tokenizers import TOKENIZER, Around, tokenizer_files
 from seqloom.interop.onnx_scripts import script_for
-from seqloom.models.sequence.inputs import LONGEST_WORD
+from seqloom.models.sequence.inputs import LONGEST_WORD, PADDING
 from seqloom.text.boundaries import character_ranges
 from seqloom.text.normalize import NormalizerConfig
 from seqloom.text.tokenizer import Tokenizer
@@ -20,6 +21,7 @@ SPACES = r"[ \t-\r]"  # white space of kind whitespace
 END = " </s>"  # with a blank, which no token of a text has
 _CASED = r"[\p{Lu}\p{Ll}\p{Lt}]"
 FINAL_SIGMA = rf"(?<={_CASED})Σ(?![\p{{Mn}}'’.:·]*{_CASED})"
+CUT = {"direction": "Right", "strategy": "LongestFirst", "stride": 0}
 NORMALIZERS = {"nfc": "NFC", "nfkc": "NFKC", "lower": "Lowercase"}
 
 
@@ -35,12 +37,22 @@ def files_beside(model: Any, target: Path, graph: Any) -> dict[Path, str]:
         for name in model.tokenizers
     }
     facts = f"{stem}.json"
-    files = {
-        name: tokenizer_text(tokenizer)
-        for name, tokenizer in zip(names.values(), model.tokenizers.values())
+    specs = {
+        names["tokenizer" if name in ("text", "target") else name]: json.loads(tokenizer_text(it))
+        for name, it in model.tokenizers.items()
     }
-    files[facts] = json.dumps(facts_of(model, graph), indent=1, ensure_ascii=False) + "\n"
-    files[f"use_{stem}.py"] = script_for(model, target.name, facts, names)
+    special = any(spec["added_tokens"] for spec in specs.values())
+    if "tokenizer" in names and (around := _around(model)):
+        specs[names["tokenizer"]] |= around
+    if characters := model.learnt.get("characters"):
+        names["characters"] = f"{stem}.characters.json"
+        specs[names["characters"]] = character_spec(characters)
+    files = {
+        name: json.dumps(it, indent=1, ensure_ascii=False) + "\n" for name, it in specs.items()
+    }
+    known = facts_of(model, graph) | {"tokenizers": [*names.values()]}
+    files[facts] = json.dumps(known, indent=1, ensure_ascii=False) + "\n"
+    files[f"use_{stem}.py"] = script_for(model, target.name, facts, names, graph.inputs, special)
     return {target.with_name(name): text for name, text in files.items()}
 
 
@@ -68,10 +80,7 @@ def facts_of(model: Any, graph: Any) -> dict[str, Any]:
         }
     if model.name == "tagger" and published is None:
         facts |= {"words": model.rows, "lowercase": c.lowercase}
-    if learnt.get("characters"):
-        facts |= {"characters": learnt["characters"], "longest_word": LONGEST_WORD}
-    most = getattr(c, "max_length", getattr(c, "longest", None))
-    facts["max_length"] = min(filter(None, (most, graph.longest)), default=None)
+    facts["max_length"] = _most(model)
     marks = getattr(published or model, "marks", None)
     if model.task == "answerer":
         inputs = model.window_inputs()
@@ -94,27 +103,86 @@ def facts_of(model: Any, graph: Any) -> dict[str, Any]:
 # ---- tokenizers
 
 
+def _most(model: Any) -> int | None:
+    """Return the number of tokens that the model reads at once, marks included; None: any."""
+    c, published = model.config, getattr(model, "published", None)
+    context = published.layout.context if published is not None else getattr(c, "context", None)
+    most = getattr(c, "max_length", getattr(c, "longest", None))
+    return min(filter(None, (most, context)), default=None)
+
+
+def _around(model: Any) -> dict[str, Any] | None:
+    """Return how the tokenizer of a model that reads texts or pairs with marks around them cuts and marks
+    and pads them; None if the model reads them otherwise.
+    """
+    published = getattr(model, "published", None)
+    if not (
+        (model.task == "classifier" and published is not None)
+        or model.task == "sentence vectors"
+        or (model.task == "masked language model" and not model.config.head)
+    ):
+        return None
+    marks = (published or model).marks
+    size, overlap = _most(model), 0
+    assert size is not None
+    if getattr(model.config, "long", "truncate") == "windows":
+        overlap = size - 2 - max((size - 2) // 2, 1)
+    second = int(marks.separators == 1)
+    around = Around([marks.cls], [marks.sep], [marks.sep] * (marks.separators - 1), second)
+    return {
+        "post_processor": around.template({marks.cls: "[CLS]", marks.sep: "[SEP]"}),
+        "truncation": {**CUT, "max_length": size, "stride": overlap},
+        "padding": padding("BatchLongest", marks.pad),
+    }
+
+
+def padding(strategy: Any, i: int) -> dict[str, Any]:
+    return {
+        "strategy": strategy,
+        "direction": "Right",
+        "pad_to_multiple_of": None,
+        "pad_id": i,
+        "pad_type_id": 0,
+        "pad_token": " <pad>",
+    }
+
+
+def character_spec(characters: Sequence[str]) -> dict[str, Any]:
+    """Return the tokenizer of the characters of a word (`Spellings.of`)."""
+    known = {character: i for i, character in enumerate(characters, 2)}
+    return _word_level("char", {" <pad>": PADDING, " <unk>": 1, **known}, " <unk>") | {
+        "truncation": {**CUT, "max_length": LONGEST_WORD},
+        "padding": padding({"Fixed": LONGEST_WORD}, PADDING),
+    }
+
+
 def tokenizer_text(tokenizer: Tokenizer) -> str:
     """Return a tokenizer as the text of a tokenizer.json, with the same ids."""
     if tokenizer.subword or tokenizer.kind == "byte":
         return tokenizer_files(tokenizer)[TOKENIZER]
-    spec: dict[str, Any] = {
+    spec = _word_level(tokenizer.kind, _vocabulary(tokenizer), "<unk>", _normalizer(tokenizer))
+    return json.dumps(spec, indent=1, ensure_ascii=False) + "\n"
+
+
+def _word_level(
+    kind: str, vocabulary: dict[str, int], unknown: str, normalizer: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    return {
         "version": "1.0",
         "truncation": None,
         "padding": None,
         "added_tokens": [],
-        "normalizer": _normalizer(tokenizer),
+        "normalizer": normalizer,
         "pre_tokenizer": {
             "type": "Split",
-            "pattern": {"Regex": _pattern(tokenizer.kind)},
+            "pattern": {"Regex": _pattern(kind)},
             "behavior": "Removed",
             "invert": True,  # what matches is kept
         },
         "post_processor": None,
-        "decoder": {"type": "Fuse"} if tokenizer.kind == "char" else None,
-        "model": {"type": "WordLevel", "vocab": _vocabulary(tokenizer), "unk_token": "<unk>"},
+        "decoder": {"type": "Fuse"} if kind == "char" else None,
+        "model": {"type": "WordLevel", "vocab": vocabulary, "unk_token": unknown},
     }
-    return json.dumps(spec, indent=1, ensure_ascii=False) + "\n"
 
 
 def _pattern(kind: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ from torch import Tensor, nn
 
 from seqloom.errors import ConfigError
 from seqloom.interop import onnx_batches as batches
+from seqloom.interop import onnx_rows as rows
 from seqloom.interop.onnx_batches import Arrays, Draw
 from seqloom.models.answering.neural_answerer import NeuralAnswerer
 from seqloom.models.classification.neural_classifier import NeuralClassifier
@@ -99,9 +101,29 @@ class _Sequence(nn.Module):
     def __init__(self, model: Any, names: list[str]) -> None:
         super().__init__()
         self.network, self.names = model.network(), names
+        self.rows = _rows_of(model)
 
     def batch(self, tensors: tuple[Tensor, ...]) -> dict[str, Tensor]:
-        return dict(zip(self.names, tensors))
+        """Return what the network reads."""
+        batch = self.rows(dict(zip(self.names, tensors)))
+        return rows.spelled(batch) if "spellings" in batch else batch
+
+
+def _rows_of(model: Any) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
+    """Return a function that makes of whole texts the rows that the network reads."""
+    if model.task == "tagger" and model.published is not None:
+        marks = model.published.marks
+        return partial(rows.marked_words, cls=marks.cls, sep=marks.sep)
+    # the tokenizer's file cuts and divides texts for a published encoder
+    if model.task == "classifier" and model.published is None:
+        size, long = model.config.max_length, model.config.long
+        if long == "windows":
+            return partial(rows.divided, size=size)
+        if long == "sentences":
+            return partial(rows.sentences, size=size, end=model.tokenizer.eos_id)
+        if not model.sizes.columns:
+            return partial(rows.cut, size=size)
+    return lambda batch: batch
 
 
 class _Classes(_Sequence):
@@ -145,11 +167,7 @@ def _inputs(model: SequenceModel) -> tuple[Axes, Draw, int | None]:
             published.layout.context,
         )
     if sizes.characters:
-        inputs |= {
-            "words": ("batch", "time"),
-            "spellings": ("spelled", "letters"),
-            "spelling_lengths": ("spelled",),
-        }
+        inputs |= {"spellings": ("batch", "time", "letters")}
         draws.append(batches.spellings(sizes.characters))
     return inputs, batches.together(batches.ids(sizes.vocab_size + sizes.further), *draws), None
 
@@ -159,10 +177,14 @@ def _classifier(model: NeuralClassifier) -> Graph:
     examples = "batch"
     if model.reads_pairs and model.published is not None:
         inputs, draw = _with_types(inputs, draw, model.published.layout.n_types)
-    if model.config.long != "truncate":  # a row is a sentence or a window of a document
-        examples = "documents"
+    if model.config.long != "truncate" and model.published is not None:
+        examples = "documents"  # a row is a sentence or a window of one
         inputs |= {"counts": (examples,)}
         draw = batches.together(draw, batches.counts)
+    elif model.config.long == "sentences":
+        draw = batches.together(
+            draw, batches.sentences(model.sizes.vocab_size, model.tokenizer.eos_id)
+        )
     module = _Classes(model, list(inputs))
     return Graph(module, inputs, {"log_probs": (examples, "")}, draw, longest=longest)
 
@@ -181,14 +203,11 @@ def _tagger(model: NeuralTagger) -> Graph:
     steps = "time"
     if model.published is not None:
         steps = "words"
-        inputs = {"ids": ("rows", "time"), "lengths": ("rows",)}  # of a long sentence several
-        inputs |= {
-            "counts": ("batch",),
-            "rows": ("batch", steps),
-            "positions": ("batch", steps),
-            "word_counts": ("batch",),
-        }
-        draw = batches.together(draw, batches.word_positions)
+        inputs = {
+            "ids": ("rows", "time"),
+            "places": ("batch", steps, ""),
+        }  # several rows of a long sentence
+        draw, longest = batches.places(model.tokenizer.vocab_size), longest and longest - 2
     outputs: Axes = {"scores": ("batch", steps, ""), "tags": ("batch", steps)}
     return Graph(_Tags(model, list(inputs)), inputs, outputs, draw, longest=longest)
 
@@ -199,13 +218,13 @@ def _tagger(model: NeuralTagger) -> Graph:
 class _Spans(_Sequence):
     def __init__(self, model: Any, names: list[str]) -> None:
         super().__init__(model, names)
-        self.most = model.config.max_answer
+        self.most, self.inputs = model.config.max_answer, model.window_inputs()
 
     def forward(self, *tensors: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return of each row the first and last step of its best span (B, 2), the log-probability of
-        this span, and that of no answer (B,).
+        """Return the first token of the best span of each context and the one after its last (B, 2), the
+        log-probability of this span (B,), and the probability that there is no answer (B,).
         """
-        batch = self.batch(tensors)
+        batch, texts, shift = rows.questions(dict(zip(self.names, tensors)), self.inputs)
         allowed = batch["allowed"]
         scores = self.network(batch).masked_fill(~allowed.unsqueeze(2), -math.inf)
         begins, ends = torch.log_softmax(scores, 1).unbind(2)
@@ -215,19 +234,24 @@ class _Spans(_Sequence):
         inside = (steps > 0).unsqueeze(1) & (steps >= steps.unsqueeze(1)) & (longer < self.most)
         sums = (begins.unsqueeze(2) + ends.unsqueeze(1)).masked_fill(~inside, -math.inf)
         best, at = sums.flatten(1).max(1)
-        spans = torch.stack([at // begins.shape[1], at % begins.shape[1]], 1)
-        return spans, best, begins[:, 0] + ends[:, 0]
+        spans = torch.stack([at // begins.shape[1], at % begins.shape[1] + 1], 1) + shift
+        own = torch.arange(tensors[0].shape[0]).unsqueeze(1) == texts
+        score, row = best.unsqueeze(0).masked_fill(~own, -math.inf).max(1)
+        nothing = (begins[:, 0] + ends[:, 0]).unsqueeze(0).masked_fill(~own, math.inf).min(1).values
+        spans = spans[row].masked_fill((score == -math.inf).unsqueeze(1), 0)
+        return spans, score, torch.sigmoid(nothing - score)
 
 
 def _answerer(model: NeuralAnswerer) -> Graph:
-    inputs, draw, longest = _inputs(model)
-    published = model.published
-    n_types = model.config.n_types if published is None else published.layout.n_types
-    inputs, draw = _with_types(inputs, draw, n_types)
-    inputs = {**inputs, "allowed": ("batch", "time")}
+    inputs: Axes = {"question": ("batch", "question_time"), **IDS, "kinds": ("batch", "time")}
+    sizes = model.sizes
+    characters = sizes.characters if model.published is None else 0
+    if characters:
+        inputs |= {"spellings": ("batch", "all_times", "letters")}
+    size = model.tokenizer.vocab_size if model.published else sizes.vocab_size + sizes.further
+    draw = batches.questions(size, model.window_inputs().longest_question, characters)
     outputs: Axes = {"spans": ("batch", ""), "scores": ("batch",), "no_answer": ("batch",)}
-    draw = batches.together(draw, batches.allowed)
-    return Graph(_Spans(model, list(inputs)), inputs, outputs, draw, longest=longest)
+    return Graph(_Spans(model, list(inputs)), inputs, outputs, draw)
 
 
 # ---- masked models and sentence vectors

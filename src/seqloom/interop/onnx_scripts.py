@@ -1,5 +1,5 @@
 """Short scripts that use ONNX files without seqloom, one for each kind of model; written beside the
-file. They read as the models do: texts are cut or divided, and rows padded, in the same way.
+file. Marks around texts, cutting and padding are in the tokenizer's file, windows and spans in the graph.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ from typing import Any
 
 _HEAD = '''\
 """Use the ONNX file beside this script without seqloom: pip install numpy onnxruntime$more"""
-import json, pathlib, sys
-import numpy as np, onnxruntime$imports
+import itertools, json, pathlib, sys, numpy as np, onnxruntime$imports
 
 here = pathlib.Path(__file__).parent
 facts = json.loads((here / $facts).read_text("utf-8"))
@@ -18,122 +17,82 @@ network = onnxruntime.InferenceSession(here / $network)
 '''
 _TOKENIZER = """\
 $name = tokenizers.Tokenizer.from_file(str(here / $file))
+"""
+_TOKENIZERS = """\
+$names = (tokenizers.Tokenizer.from_file(str(here / name)) for name in facts["tokenizers"])
+"""
+_NO_MARKS = """\
 $name.encode_special_tokens = True  # no text becomes a mark
 """
 _LANGUAGE = """\
 ids = tokenizer.encode(" ".join(sys.argv[1:]), add_special_tokens=False).ids
 assert len(ids) < (facts["context"] or np.inf), f"it reads {facts['context']} tokens at once"
-rows = [[facts["start"]], ids] if ids and facts["start_alone"] else [[facts["start"], *ids]]
-found = [network.run(["log_probs"], {"ids": np.array([row])})[0][0] for row in rows]
-log_probs = np.concatenate(found)  # of what comes after the start, and after each token
+rows = $rows
+log_probs = np.concatenate([network.run(["log_probs"], {"ids": np.array([row])})[0][0] for row in rows])
 print("log-probability", sum(log_probs[t, i] for t, i in enumerate(ids)))
-for i in log_probs[-1].argsort()[::-1][:5]:
+for i in log_probs[-1].argsort()[::-1][:5]:  # what comes next
     print(repr(tokenizer.id_to_token(i)), np.exp(log_probs[-1, i]))
 """
+_TOGETHER = '[[facts["start"], *ids]]'
+_START_ALONE = '[[facts["start"]], ids] if ids else [[facts["start"]]]'
 
 # ---- examples
 
-_TEXT = """\
-text = " ".join(sys.argv[1:])
-ids = [*tokenizer.encode(text, add_special_tokens=False).ids, facts["end"]][: facts["max_length"]]
+_TEXTS = """\
+texts = $texts
+found = tokenizer.encode_batch(texts, add_special_tokens=False)
+ids = [i for row in found for i in (*row.ids, facts["end"])]
 batch = {"ids": np.array([ids]), "lengths": np.array([len(ids)])}
 """
-_SPELLED_TEXT = """\
-text = tokenizer.normalizer.normalize_str(text) if tokenizer.normalizer else text
-words = [*(text[a:b] for a, b in tokenizer.encode(text).offsets), ""][: len(ids)]
-places = np.array([range(len(words))])
+_TEXT, _SENTENCES = '[" ".join(sys.argv[1:])]', "sys.argv[1:]"
+_NORMALISED = "[tokenizer.normalizer.normalize_str(text) for text in $texts]"
+_SPELLED_TEXTS = """\
+words = [text[a:b] for text, row in zip(texts, found) for a, b in (*row.offsets, (0, 0))]
+"""
+_SPELLED = """\
+batch["spellings"] = np.array([[word.ids for word in characters.encode_batch(words)]])
 """
 _MARKED = """\
-marks, ids = facts["marks"], tokenizer.encode(" ".join(sys.argv[1:]), add_special_tokens=False).ids
-ids = [marks["cls"], *ids[: facts["max_length"] - 2], marks["sep"]]
-batch = {"ids": np.array([ids]), "lengths": np.array([len(ids)])}
+rows = tokenizer.encode_batch($texts)
 """
-_DIVIDED = """\
-texts, size = $texts, facts["max_length"]$room
-ids, words, parts = $before, [], []
-for text in texts:$normal
-    found, first = tokenizer.encode(text, add_special_tokens=False), len(ids)
-    ids, words = [*ids, *found.ids$end], [*words, *(text[a:b] for a, b in found.offsets), ""]
-    parts += [[$open*range(i, min(i + size, len(ids)))$close] for i in $starts]
-lengths = np.array([len(part) for part in parts])
-places = np.array([[*part, *[0] * (max(lengths) - len(part))] for part in parts])
-batch = {"ids": np.array(ids)[places], "lengths": lengths, "counts": np.array([len(parts)])}
+_MARKED_ROWS = """\
+batch = {"ids": np.array([row.ids for row in rows])}
+batch["lengths"] = np.array([sum(row.attention_mask) for row in rows])
 """
-_NORMALISED = (
-    "\n    text = tokenizer.normalizer.normalize_str(text) if tokenizer.normalizer else text"
-)
-_WINDOWS = "range(first, max(len($what) - size, first) + max(size // 2, 1), max(size // 2, 1))"
+_OVERFLOWING = """\
+rows = [part for row in rows for part in (row, *row.overflowing)]  # windows of a long text
+"""
+_COUNTS = """\
+batch["counts"] = np.array([len(rows)])
+"""
+_TYPES = """\
+batch["types"] = np.array([row.type_ids for row in rows])
+"""
+_PAIR = "[tuple(sys.argv[1:3])]"
+_CHOICES = "[(sys.argv[1], choice) for choice in sys.argv[2:]]"  # a context, and choices
 _NUMBERS = """\
 rows = np.array(json.loads(sys.argv[1]), np.float32)  # [[1.0, 2.0], [0.5, 1.5]]: steps of all columns
 batch = {"values": rows.reshape(1, len(rows), -1), "lengths": np.array([len(rows)])}
 """
-_DIVIDED_NUMBERS = """\
-rows = np.array(json.loads(sys.argv[1]), np.float32)  # [[1.0, 2.0], [0.5, 1.5]]: steps of all columns
-rows, size, first = rows.reshape(len(rows), -1), facts["max_length"], 0
-parts = [[*range(i, min(i + size, len(rows)))] for i in $starts]
-lengths = np.array([len(part) for part in parts])
-places = np.array([[*part, *[0] * (max(lengths) - len(part))] for part in parts])
-batch = {"values": rows[places], "lengths": lengths, "counts": np.array([len(parts)])}
-"""
-_PAIR = "pairs = [sys.argv[1:3]]\n"
-_CHOICES = "pairs = [(sys.argv[1], choice) for choice in sys.argv[2:]]  # a context, and choices\n"
-_PAIRS = """\
-marks, rows, types = facts["marks"], [], []
-room = facts["max_length"] - 2 - marks["separators"]
-for pair in pairs:  # of a pair that is too long the end of the longer text is left out
-    a, b = (tokenizer.encode(text, add_special_tokens=False).ids for text in pair)
-    shorter = min(len(a), len(b), room // 2)
-    a = a[: shorter if len(a) <= len(b) else room - shorter]
-    row = [marks["cls"], *a, *[marks["sep"]] * marks["separators"], *b[: room - len(a)], marks["sep"]]
-    types.append([int(i > len(a) + 1 and marks["separators"] == 1) for i in range(len(row))])
-    rows.append(row)
-lengths = np.array([len(row) for row in rows])
-ids, types = ([[*row, *[0] * (max(lengths) - len(row))] for row in some] for some in (rows, types))
-batch = {"ids": np.array(ids), "lengths": lengths, "types": np.array(types)}
-batch = {name: batch[name] for name in facts["inputs"]}
-"""
-_SPELLED = """\
-words = [word[: facts["longest_word"]] for word in words]
-known = {character: i for i, character in enumerate(facts["characters"], 2)}
-lengths = np.array([len(word) for word in words])
-spelled = [[known.get(c, 1) for c in word] + [0] * (max(*lengths, 1) - len(word)) for word in words]
-batch |= {"words": places, "spellings": np.array(spelled), "spelling_lengths": lengths}
-"""
 _WORDS = """\
 words = sys.argv[1:]
-rows = [facts["words"].get(word.lower() if facts["lowercase"] else word, 0) for word in words]
-batch, places = {"ids": np.array([rows]), "lengths": np.array([len(rows)])}, np.array([range(len(rows))])
+ids = [facts["words"].get(word.lower() if facts["lowercase"] else word, 0) for word in words]
+batch = {"ids": np.array([ids]), "lengths": np.array([len(ids)])}
 """
 _MARKED_WORDS = """\
-marks, size, parts, rows, positions = facts["marks"], facts["max_length"] - 2, [[]], [], []
+room, parts, places = facts["max_length"] - 2, [[]], []
 for i, word in enumerate(sys.argv[1:]):
-    ids = tokenizer.encode(" " * (i > 0) + word, add_special_tokens=False).ids[:size] or [facts["unknown"]]
-    if len(parts[-1]) + len(ids) > size: parts.append([])  # a long sentence is read in parts
-    rows.append(len(parts) - 1); positions.append(len(parts[-1]) + 1)
+    ids = tokenizer.encode(" " * (i > 0) + word, add_special_tokens=False).ids[:room] or [facts["unknown"]]
+    parts += [[]] * (len(parts[-1]) + len(ids) > room)  # a long sentence is read in parts
+    places.append((len(parts) - 1, len(parts[-1])))
     parts[-1] += ids
-parts = [[marks["cls"], *part, marks["sep"]] for part in parts]
-lengths = np.array([len(part) for part in parts])
-ids = np.array([[*part, *[0] * (max(lengths) - len(part))] for part in parts])
-batch = {"ids": ids, "lengths": lengths, "counts": np.array([len(parts)])}
-batch |= {"rows": np.array([rows]), "positions": np.array([positions]), "word_counts": np.array([len(rows)])}
+batch = {"ids": np.array([*itertools.zip_longest(*parts, fillvalue=-1)]).T, "places": np.array([places])}
 """
 _QUESTION = """\
-question, context, marks, n = *sys.argv[1:3], facts["marks"], facts["longest_question"]
-asked, found = (tokenizer.encode(text, add_special_tokens=False) for text in (question, context))
-between, asked_words = [""] * marks["separators"], [question[a:b].strip() for a, b in asked.offsets][:n]
-words = ["", *asked_words, *between, *(context[a:b].strip() for a, b in found.offsets), ""]
-ids = [marks["cls"], *asked.ids[:n], *[marks["sep"]] * marks["separators"], *found.ids, marks["sep"]]
-first, last = len(ids) - len(found.ids) - 1, len(ids) - 1  # the context is between these
-size = facts["max_length"] - first - 1
-step = max(size - $overlap, 1)  # windows of a long context overlap
-starts = range(first, max(last - size, first) + step, step)
-parts = [[*range(first), *range(i, min(i + size, last)), last] for i in starts]
-lengths = np.array([len(part) for part in parts])
-places = np.array([[*part, *[last] * (max(lengths) - len(part))] for part in parts])
-allowed = np.array([i == 0 or first <= i and word != "" for i, word in enumerate(words)])
-types = np.array($types)
-batch = {"ids": np.array(ids)[places], "lengths": lengths}
-batch |= {"types": types[places], "allowed": allowed[places]}
+asked, found = (tokenizer.encode(text, add_special_tokens=False) for text in sys.argv[1:3])
+asks, words = ([text[a:b].strip() for a, b in row.offsets] for text, row in zip(sys.argv[1:], (asked, found)))
+asks = asks[: facts["longest_question"]]
+batch = {"question": np.array([asked.ids[: len(asks)]], np.int64), "ids": np.array([found.ids], np.int64)}
 """
 
 # ---- answers
@@ -145,35 +104,23 @@ for label, log_prob in zip(facts["classes"], network.run(["log_probs"], batch)[0
 _CHOSEN = """\
 log_probs = network.run(["log_probs"], batch)[0][:, 0]
 odds = np.exp(log_probs - np.log(-np.expm1(log_probs)))
-for (_, choice), share in zip(pairs, odds / odds.sum()):
+for choice, share in zip(sys.argv[2:], odds / odds.sum()):
     print(choice, share)
 """
 _TAGS = """\
 for word, tag in zip(sys.argv[1:], network.run(["tags"], batch)[0][0]):
     print(word, facts["tags"][tag])
 """
-_ANSWER = """\
-batch = {name: batch[name] for name in facts["inputs"]}
-spans, scores, nothing = network.run(["spans", "scores", "no_answer"], batch)
-row, no_answer = scores.argmax(), 1 / (1 + np.exp(scores.max() - nothing.min()))
-answered = no_answer <= facts["threshold"] and scores[row] > -np.inf
-begin, end = (found.offsets[i - first] for i in places[row][spans[row]]) if answered else [(0, 0)] * 2
-print(no_answer, context[begin[0] : end[1]].strip())
-"""
 _VECTOR = """\
 print(json.dumps(network.run(["vectors"], batch)[0][0].tolist()))
 """
-_TYPES = """\
-batch |= {"types": np.zeros_like(batch["ids"])} if "types" in facts["inputs"] else {}
-"""
 _FILL = """\
-marks, before_after = facts["marks"], " ".join(sys.argv[1:]).split("[MASK]")
-ids = [marks["cls"]]
-for i, part in enumerate(before_after):
-    ids += [marks["mask"]] * (i > 0) + tokenizer.encode(part, add_special_tokens=False).ids
-ids = np.array([[*ids, marks["sep"]]])
-batch = {"ids": ids, "lengths": np.array([ids.shape[1]]), "types": np.zeros_like(ids)}
-log_probs = network.run(["log_probs"], {name: batch[name] for name in facts["inputs"]})[0][0]
+marks = facts["marks"]
+parts = tokenizer.encode_batch(" ".join(sys.argv[1:]).split("[MASK]"), add_special_tokens=False)
+ids = [i for part in parts for i in (marks["mask"], *part.ids)][1:]
+ids = np.array([[marks["cls"], *ids, marks["sep"]]])
+batch = {"ids": ids, "lengths": np.array([ids.shape[1]])$types}
+log_probs = network.run(["log_probs"], batch)[0][0]
 for place in np.flatnonzero(ids[0] == marks["mask"]):
     print([tokenizer.id_to_token(i) for i in log_probs[place].argsort()[::-1][:5]])
 """
@@ -183,27 +130,46 @@ ids = [*facts["before"], *ids, *facts["after"]]
 batch = {"ids": np.array([ids]), "lengths": np.array([len(ids)])}
 """
 _TRANSLATE = """\
-written = list(facts["start"])
-for _ in range((facts["longest"] or 200) - len(written)):  # the likeliest token, one after the other
-    batch["targets"] = np.array([written])
+written, start, most = [], facts["start"], facts["longest"] or 200
+while len(written) < most - len(start) and facts["end"] not in written:  # the likeliest token, each time
+    batch["targets"] = np.array([[*start, *written]])
     written.append(int(network.run(["log_probs"], batch)[0][0, -1].argmax()))
-    if written[-1] == facts["end"]: break
-print(tokenizer.decode([i for i in written[len(facts["start"]) :] if i != facts["end"]]))
+print(tokenizer.decode([i for i in written if i != facts["end"]]))
 """
 _FORECAST = """\
 rows = np.array(json.loads(sys.argv[1]), np.float32).reshape(-1, len(facts["columns"]))
 missing = max(facts["window"] - len(rows), 0)
 assert not missing, f"it looks back {facts['window']} steps; give {missing} more"
 batch = {"values": rows[None]}
-if "known" in facts["inputs"]:  # (window + horizon, columns known in advance), as the model scales them
-    batch["known"] = np.array([json.loads(sys.argv[2])], np.float32)
-print(json.dumps(network.run(["forecast"], batch)[0][0].tolist()))
+${known}print(json.dumps(network.run(["forecast"], batch)[0][0].tolist()))
+"""
+_KNOWN = """\
+# (window + horizon, columns known in advance), as the model scales them
+batch["known"] = np.array([json.loads(sys.argv[2])], np.float32)
+"""
+_KINDS_SHARED = """\
+same = {word.lower() for word in asks if word.isalnum()}  # kinds: a blank, a word, one of the question
+batch["kinds"] = np.array([[(word != "") * (1 + (word.lower() in same)) for word in words]], np.int64)
+"""
+_KINDS = """\
+batch["kinds"] = np.array([[word != "" for word in words]], np.int64)
+"""
+_ANSWER = """\
+((a, b),), (no_answer,) = network.run(["spans", "no_answer"], batch)
+places = found.offsets[a:b] if no_answer <= facts["threshold"] else []
+print(no_answer, sys.argv[2][places[0][0] : places[-1][1]].strip() if places else "")
+"""
+_SPELLED_ANSWER = """\
+batch["spellings"] = np.array([[word.ids for word in characters.encode_batch([*asks, *words, ""])]])
 """
 
 
-def script_for(model: Any, network: str, facts: str, tokenizers: dict[str, str]) -> str:
+def script_for(
+    model: Any, network: str, facts: str, tokenizers: dict[str, str], inputs: Any, special: bool
+) -> str:
     """Return the script for a model; `network`, `facts`, `tokenizers`: the names of the files, those
-    of tokenizers by what they are called in the script.
+    of tokenizers by what they are called in the script; `inputs`: those of the graph; `special`: whether
+    the tokenizer has tokens that a text could spell.
     """
     head = Template(_HEAD).substitute(
         more=" tokenizers" if tokenizers else "",
@@ -215,68 +181,56 @@ def script_for(model: Any, network: str, facts: str, tokenizers: dict[str, str])
         Template(_TOKENIZER).substitute(name=name, file=repr(file))
         for name, file in tokenizers.items()
     ]
-    return "".join([head, *opened, *_parts(model)])
+    if len(opened) > 1:
+        opened = [Template(_TOKENIZERS).substitute(names=", ".join(tokenizers))]
+    if special:
+        reads = "source" if "source" in tokenizers else "tokenizer"
+        opened.append(Template(_NO_MARKS).substitute(name=reads))
+    script = "".join([head, *opened, *_parts(model, inputs)])
+    return script if "itertools." in script else script.replace("import itertools, ", "import ")
 
 
-def _parts(model: Any) -> list[str]:
-    task, spelled = model.task, [_SPELLED] if model.learnt.get("characters") else []
+def _parts(model: Any, inputs: Any) -> list[str]:
+    task, spelled = model.task, [_SPELLED] if "spellings" in inputs else []
+    types = [_TYPES] if "types" in inputs else []
+    marked = Template(_MARKED).substitute(texts=_TEXT) + _MARKED_ROWS
     if task == "language model":
-        return [_LANGUAGE]
+        rows = _START_ALONE if model.learnt.get("start_alone") else _TOGETHER
+        return [Template(_LANGUAGE).substitute(rows=rows)]
     if task == "masked language model":
-        return [_FILL] if model.config.head else [_MARKED, _TYPES, _VECTOR]
+        if model.config.head:
+            more = ', "types": np.zeros_like(ids)' if types else ""
+            return [Template(_FILL).substitute(types=more)]
+        return [marked, *types, _VECTOR]
     if task == "forecaster":
-        return [_FORECAST]
+        return [Template(_FORECAST).substitute(known=_KNOWN if "known" in inputs else "")]
     if task == "translator":
         return [_NUMBERS if model.sizes.columns else _SOURCE_TEXT, _TRANSLATE]
     if task == "tagger":
         return [*([_WORDS, *spelled] if model.published is None else [_MARKED_WORDS]), _TAGS]
     if task == "answerer":
-        return [_question(model), *spelled, _ANSWER]
+        kinds = _KINDS_SHARED if model.published is None else _KINDS
+        return [_QUESTION, kinds, *([_SPELLED_ANSWER] if spelled else []), _ANSWER]
     if task == "classifier":
         if model.learnt.get("choices"):
-            return [_CHOICES, _PAIRS, _CHOSEN]
-        return [*_example(model), _PROBABILITIES]
-    return [_MARKED, _VECTOR]
+            return [Template(_MARKED).substitute(texts=_CHOICES), _MARKED_ROWS, *types, _CHOSEN]
+        return [*_example(model), *types, *spelled, _PROBABILITIES]
+    return [marked, _VECTOR]
 
 
 def _example(model: Any) -> list[str]:
     """Return how a script reads the example of a classifier."""
-    divided, marked = model.config.long != "truncate", model.published is not None
-    spelled = bool(model.learnt.get("characters"))
+    long = model.config.long
     if model.sizes.columns:
-        return [_divided(_DIVIDED_NUMBERS, model, "rows") if divided else _NUMBERS]
-    if model.reads_pairs:
-        return [_PAIR, _PAIRS]
-    if divided:
-        return [_divided(_DIVIDED, model, "ids"), *([_SPELLED] if spelled else [])]
-    if marked:
-        return [_MARKED]
-    return [_TEXT, *([_SPELLED_TEXT, _SPELLED] if spelled else [])]
-
-
-def _divided(text: str, model: Any, what: str) -> str:
-    """Return the part of a script that divides an example into rows."""
-    windows, marked = model.config.long == "windows", model.published is not None
-    return Template(text).substitute(
-        texts='[" ".join(sys.argv[1:])]' if windows else "sys.argv[1:]",
-        room=" - 2" if marked else "",
-        before='[facts["marks"]["cls"], facts["marks"]["sep"]]' if marked else "[]",
-        normal=_NORMALISED if model.learnt.get("characters") else "",
-        end="" if marked else ', facts["end"]',
-        open="0, " if marked else "",
-        close=", 1" if marked else "",
-        starts=Template(_WINDOWS).substitute(what=what) if windows else "[first]",
-    )
-
-
-def _question(model: Any) -> str:
-    """Return the part of a script that divides a question and its context into rows."""
-    overlap = model.config.overlap
-    if model.published is None:  # words of the context that are in the question are told apart
-        same = "word.lower() in {word.lower() for word in asked_words if word.isalnum()}"
-        types = f"[(first <= i < last) * (1 + ({same})) for i, word in enumerate(words)]"
-    else:
-        types = '[int(i >= first and marks["separators"] == 1) for i in range(len(ids))]'
-    return Template(_QUESTION).substitute(
-        overlap="size // 3" if overlap is None else overlap, types=types
-    )
+        return [_NUMBERS]
+    texts = _SENTENCES if long == "sentences" else _TEXT
+    if model.published is not None:
+        texts = _PAIR if model.reads_pairs else texts
+        rows = Template(_MARKED).substitute(texts=texts)
+        divided = [_OVERFLOWING] if long == "windows" else []
+        return [rows, *divided, _MARKED_ROWS, *([] if long == "truncate" else [_COUNTS])]
+    if not model.learnt.get("characters"):
+        return [Template(_TEXTS).substitute(texts=texts)]
+    if model.tokenizer.normalizer is not None:  # offsets are those of what is cut
+        texts = Template(_NORMALISED).substitute(texts=texts)
+    return [Template(_TEXTS).substitute(texts=texts), _SPELLED_TEXTS]
