@@ -150,6 +150,17 @@ VIEWS = {
         options=configs.CompareGatesOptions,
         examples=("seqloom inspect compare-gates lstm gru text.txt --chart memories.png",),
     ),
+    "clamp": View(
+        "What the gates of a recurrent language model are worth: the cost of a text with one held at 0, 1 or "
+        "its mean.",
+        "clamping",
+        needs.gated_language_model,
+        options=configs.ClampOptions,
+        examples=(
+            'seqloom inspect clamp model "to be or not to be"',
+            "seqloom inspect clamp model text.txt --gate f --value 1 --chart clamped.png",
+        ),
+    ),
     # ---- gradients
     "gradients": View(
         "How far a change of a recurrent state, and the loss, reach back in time: in a model that reads an "

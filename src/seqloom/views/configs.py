@@ -88,6 +88,22 @@ class StepOptions(LayerOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ClampOptions(Config):
+    gate: str | None = option(
+        None, "i, f, g or o of an LSTM, r, z or n of a GRU  [default: each in turn]", metavar="GATE"
+    )
+    value: Literal["0", "1", "mean"] | None = option(
+        None, "what it is held at; mean: over the text  [default: each in turn]"
+    )
+    layer: int | None = option(
+        None, "the layer, from 0  [default: all together]", minimum=0, maximum=MAX_INTEGER
+    )
+    unit: int | None = option(
+        None, f"{UNIT}  [default: all together]", minimum=0, maximum=MAX_INTEGER
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class UnrolledOptions(Config):
     steps: int = option(4, "steps that are drawn", minimum=1, maximum=12)
 
