@@ -194,6 +194,7 @@ VIEWS = {
             "seqloom inspect reach --chart reach.png",
             "seqloom inspect reach --encoder rnn,lstm,gru --task recall --minutes 1",
             "seqloom inspect reach --encoder lstm --forget-bias 0,1,2 --task recall --clip norm",
+            "seqloom inspect reach --encoder rnn,gru,lstm --task recall --clip norm --noise 0,0.3,1",
         ),
     ),
     "activations": View(

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from seqloom import progress
+from seqloom.charts.costs import token_bars
 from seqloom.charts.page import Sheet
 from seqloom.charts.shares import MAX_TOKENS, bars_of_shares, coloured_tokens
 from seqloom.contracts.transforming import tokens_before
@@ -75,6 +76,9 @@ def clamp(model: Any, text: str, options: ClampOptions) -> Sheet:
             return {title: coloured_tokens(shown, sides, joiner=joiner_of(model), unit="bits")}
         ordered = sorted(rows, key=lambda row: -row["more"])
         bars = [(f"{row['gate']} = {row['value']}", row["more"]) for row in ordered]
+        if ordered[-1]["more"] >= 0:
+            longer = [(name, value, f"{value:+.3f}") for name, value in bars]
+            return {title: token_bars(longer, "bits more for each token")}
         sides = "costs more", "costs less"
         return {title: bars_of_shares(bars, sides, "bits more for each token")}
 

@@ -187,6 +187,12 @@ class ReachOptions(LagOptions):
     forget_bias: tuple[float, ...] = option(
         (1.0,), "initial bias of the forget gates, such as 0,1,2", minimum=-100.0, maximum=100.0
     )
+    noise: tuple[float, ...] = option(
+        (0.0,),
+        "standard deviation of noise on all that is read, such as 0,0.5,1",
+        minimum=0.0,
+        maximum=100.0,
+    )
     seeds: int = option(1, "how many seeds, from the first on", minimum=1, maximum=1000)
     work: str | None = option(
         None,
