@@ -150,7 +150,7 @@ def test_several_runs_and_axes(tmp_path):
 def test_what_a_run_of_another_criterion_came_to(tmp_path):
     """The best accuracy, not the least loss."""
     log = [line | {"criterion": "accuracy"} if "valid" in line else line for line in lines()]
-    found = seqloom.inspect.run([str(write(tmp_path / "a", log))])
+    found = seqloom.inspect.training_curves(str(write(tmp_path / "a", log)))
     best = max((line for line in log if "valid" in line), key=lambda line: line["valid"])
     said = f"best held-out accuracy {best['valid']:.4f} at step {best['step']:,}"
     assert any(said in line for line in found.summary)
