@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 
 import seqloom
 from seqloom.contracts.transforming import tokens_before
-from seqloom.models.network import loss_gradients as by_position
+from seqloom.models.network import loss_gradients_net as by_position
 from tests.contract.test_views import WAVE
 from tests.runtime.networks import composed, language, translator
 from tests.saved import NEWEST

@@ -8,6 +8,8 @@ import pytest
 
 import seqloom
 from seqloom.errors import ConfigError, DataError, SeqloomError
+from seqloom.models.network import reach_net
+from seqloom.models.network.reach import Setting
 from seqloom.views import one_neuron
 from seqloom.views.configs import NeuronOptions
 from tests.contract.test_views import check_sheet
@@ -158,6 +160,28 @@ def test_starts_and_forget_biases_side_by_side():
         "lstm, normal start, forget bias 0", "lstm, normal start, forget bias 2",
     ]  # fmt: skip
     assert {row["seed"] for row in sheet.data["rows"]} == {0, 1}
+
+
+def test_noise_is_on_all_that_is_read():
+    """The same sequences, with numbers of that deviation added; the answers stay."""
+    clean, noisy = (
+        reach_net.make(Setting("rnn", "recall", noise=noise), np.random.default_rng(0), 200, 20)
+        for noise in (0.0, 0.5)
+    )
+    assert (clean[1] == noisy[1]).all()
+    added = noisy[0] - clean[0]
+    assert added.std() == pytest.approx(0.5, rel=0.02)
+    assert abs(added.mean()) < 0.01
+    sheet = inspect.reach(
+        lags=(2,),
+        hidden=8,
+        updates=1,
+        task=("recall",),
+        encoder=("rnn",),
+        clip="norm",
+        noise=(0, 1),
+    )
+    assert [row["encoder"] for row in sheet.data["rows"]] == ["rnn, noise 0", "rnn, noise 1"]
 
 
 def test_a_cell_of_another_package_joins(monkeypatch):

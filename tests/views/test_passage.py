@@ -10,6 +10,7 @@ from seqloom import Corpus, Mixture, NGram
 from seqloom.data.encode import encode_corpus
 from seqloom.metrics.language import unit_lengths
 from seqloom.views.language import choose, passage, pieces, pieces_between
+from tests.runtime.networks import language
 
 STRANGE = "née ☃ 你好 🙂 to be\n"
 
@@ -43,6 +44,16 @@ def test_pieces_add_up_to_the_score(models, name, text):
     found = pieces(models[name], text)
     assert sum(p.bits for p in found) == pytest.approx(
         -models[name].score(text) / math.log(2), rel=1e-6
+    )
+
+
+@pytest.mark.parametrize("name", ["gpt", "lstm"])
+def test_pieces_of_a_model_that_carries_its_state(name):
+    """Lines are one sequence, as in `score`."""
+    model = language(name, carry=True)
+    found = pieces(model, "to be\nor not\nto be")
+    assert -sum(p.bits for p in found) * math.log(2) == pytest.approx(
+        model.score("to be\nor not\nto be"), abs=1e-4
     )
 
 

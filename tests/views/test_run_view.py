@@ -147,6 +147,15 @@ def test_several_runs_and_axes(tmp_path):
     assert [row["run"] for row in again.data["runs"]] == names
 
 
+def test_what_a_run_of_another_criterion_came_to(tmp_path):
+    """The best accuracy, not the least loss."""
+    log = [line | {"criterion": "accuracy"} if "valid" in line else line for line in lines()]
+    found = seqloom.inspect.training_curves(str(write(tmp_path / "a", log)))
+    best = max((line for line in log if "valid" in line), key=lambda line: line["valid"])
+    said = f"best held-out accuracy {best['valid']:.4f} at step {best['step']:,}"
+    assert any(said in line for line in found.summary)
+
+
 def test_a_fitted_model_and_one_of_an_earlier_version(toy_text, tmp_path):
     pytest.importorskip("torch")
     model = seqloom.GRU(tokenizer="byte", d_hidden=8).fit(toy_text, valid=toy_text, steps=6)

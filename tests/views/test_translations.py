@@ -37,6 +37,13 @@ def test_an_alignment(model, tmp_path):
     assert "house" in (tmp_path / "a.svg").read_text()
 
 
+def test_a_long_alignment_is_a_map_of_tiles(model, tmp_path):
+    sheet = inspect.alignment(model, " ".join(["das Haus"] * 45), " ".join(["the house"] * 40))
+    assert sheet.data["weights"].shape == (81, 91)
+    assert "without their names" in sheet.summary[-1]
+    sheet.save(tmp_path / "long.svg")
+
+
 def test_a_target_of_ones_own(model):
     assert inspect.alignment(model, "das Haus", "a unseen").data["target"] == ["a", "<unk>", "</s>"]
 

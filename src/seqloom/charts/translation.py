@@ -148,7 +148,7 @@ def _tree(
 
 SPACE, MIN_COLUMN, MAX_COLUMN = 760, 14, 44  # pixels of all columns, and of one
 ROW = 24
-MAX_TOKENS = 200  # tokens of a side that are drawn
+MAX_TOKENS = 70  # tokens of a side that are drawn: a chart has at most 5,000 cells
 
 
 def alignment_chart(

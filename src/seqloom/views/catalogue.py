@@ -171,6 +171,17 @@ VIEWS = {
         options=configs.CompareGatesOptions,
         examples=("seqloom inspect compare-gates lstm gru text.txt --chart memories.png",),
     ),
+    "clamp": View(
+        "What the gates of a recurrent language model are worth: the cost of a text with one held at 0, 1 or "
+        "its mean.",
+        "clamping",
+        needs.gated_language_model,
+        options=configs.ClampOptions,
+        examples=(
+            'seqloom inspect clamp model "to be or not to be"',
+            "seqloom inspect clamp model text.txt --gate f --value 1 --chart clamped.png",
+        ),
+    ),
     # ---- gradients
     "gradients": View(
         "How far a change of a recurrent state, and the loss, reach back in time: in a model that reads an "
@@ -204,6 +215,7 @@ VIEWS = {
             "seqloom inspect reach --chart reach.png",
             "seqloom inspect reach --encoder rnn,lstm,gru --task recall --minutes 1",
             "seqloom inspect reach --encoder lstm --forget-bias 0,1,2 --task recall --clip norm",
+            "seqloom inspect reach --encoder rnn,gru,lstm --task recall --clip norm --noise 0,0.3,1",
         ),
     ),
     "activations": View(
@@ -248,7 +260,7 @@ VIEWS = {
     ),
     "clamped": View(
         "What a text costs, token by token, when some heads of attention are switched off.",
-        "clamping",
+        "without_heads",
         needs.heads_and_text,
         options=configs.ClampedOptions,
         examples=(

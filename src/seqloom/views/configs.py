@@ -130,6 +130,22 @@ class PredictionOptions(LayerOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ClampOptions(Config):
+    gate: str | None = option(
+        None, "i, f, g or o of an LSTM, r, z or n of a GRU  [default: each in turn]", metavar="GATE"
+    )
+    value: Literal["0", "1", "mean"] | None = option(
+        None, "what it is held at; mean: over the text  [default: each in turn]"
+    )
+    layer: int | None = option(
+        None, "the layer, from 0  [default: all together]", minimum=0, maximum=MAX_INTEGER
+    )
+    unit: int | None = option(
+        None, f"{UNIT}  [default: all together]", minimum=0, maximum=MAX_INTEGER
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class UnrolledOptions(Config):
     steps: int = option(4, "steps that are drawn", minimum=1, maximum=12)
 
@@ -218,6 +234,12 @@ class ReachOptions(LagOptions):
     )
     forget_bias: tuple[float, ...] = option(
         (1.0,), "initial bias of the forget gates, such as 0,1,2", minimum=-100.0, maximum=100.0
+    )
+    noise: tuple[float, ...] = option(
+        (0.0,),
+        "standard deviation of noise on all that is read, such as 0,0.5,1",
+        minimum=0.0,
+        maximum=100.0,
     )
     seeds: int = option(1, "how many seeds, from the first on", minimum=1, maximum=1000)
     work: str | None = option(

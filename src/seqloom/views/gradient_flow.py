@@ -101,7 +101,7 @@ def _of_model(model: Any, example: Any, options: GradientsOptions) -> Sheet:
             f"{changed[0]} is an option of fresh cells; give cell=... or leave it out"
         )
     require_torch(model.name)
-    from seqloom.models.network.loss_gradients import loss_gradients
+    from seqloom.models.network.loss_gradients_net import loss_gradients
 
     read = loss_gradients(model, example)
     flows = {layer.name: measure(layer, options.distance) for layer in read.flows}

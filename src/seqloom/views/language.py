@@ -112,6 +112,8 @@ def pieces_between(model: LanguageModel, data: bytes, begin: int, end: int) -> l
 def _scored(model: LanguageModel, text: str) -> tuple[np.ndarray, np.ndarray]:
     """Return the ids of a text and the bits of each."""
     ids, lengths = model.encode(text)
+    if model.carry:
+        lengths = np.array([len(ids)])
     # No minus zero.
     return ids, -model.sequence_log_probs(ids, lengths).astype(np.float64) / math.log(2) + 0.0
 

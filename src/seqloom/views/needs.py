@@ -105,6 +105,14 @@ def loss_by_position(model: Any) -> bool:
     return model.task in ("tagger", "translator", "forecaster")
 
 
+def gated_language_model(model: Any) -> bool:
+    """Tell whether it is a language model with recurrent layers that have gates."""
+    if not recurrent_language_model(model):
+        return False
+    rows, width = model.fitted_shapes()["recurrent.layers.0.w_h"]
+    return bool(rows > width)
+
+
 def recurrent_network(model: Any) -> bool:
     """Tell whether a language model's network is a stack of recurrent cells, whatever cell they are."""
     return has_weights(model, "recurrent.layers.*")

@@ -63,16 +63,18 @@ def reach(options: ReachOptions) -> Sheet:
             bias,
             hidden=options.hidden,
             updates=options.updates,
+            noise=noise,
         )
         for seed in range(options.seed, options.seed + options.seeds)
         for task in tasks
         for encoder in encoders
+        for noise in dict.fromkeys(options.noise)
         for start, bias in _beginnings(encoder, starts, options.forget_bias)
         for clip in ((True, False) if options.clip == "both" else (options.clip == "norm",))
     ]
     lags = options.lags or LAGS
     climbs = climb(settings, lags, options.minutes, learn, kept=Kept(options.work))
-    several = len(starts) > 1, len(set(options.forget_bias)) > 1
+    several = len(starts) > 1, len(set(options.forget_bias)) > 1, set(options.noise) != {0.0}
     labels = [_label(one.setting, *several) for one in climbs]
     rows = [
         {
@@ -80,6 +82,7 @@ def reach(options: ReachOptions) -> Sheet:
             "task": one.setting.task,
             "clip": one.setting.clip,
             "seed": one.setting.seed,
+            "noise": one.setting.noise,
             "reach": one.reach,
             "ended": one.ended,
         }
@@ -141,7 +144,7 @@ def _among(name: str, values: Sequence[str], known: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(values))
 
 
-def _label(setting: Setting, starts: bool, biases: bool) -> str:
+def _label(setting: Setting, starts: bool, biases: bool, noises: bool) -> str:
     name = "lstm, no forget gate" if setting.encoder == WITHOUT_FORGETTING else setting.encoder
     cell = setting.encoder in CELLS or setting.encoder == WITHOUT_FORGETTING
     parts = [name]
@@ -149,7 +152,7 @@ def _label(setting: Setting, starts: bool, biases: bool) -> str:
     parts += (
         [f"forget bias {setting.forget_bias:g}"] if biases and setting.encoder == "lstm" else []
     )
-    return ", ".join(parts)
+    return ", ".join([*parts, *([f"noise {setting.noise:g}"] if noises else [])])
 
 
 def _said(climbs: Sequence[Climb], options: ReachOptions) -> list[str]:

@@ -57,7 +57,9 @@ def surprisal(model: LanguageModel, text: str, options: SurprisalOptions) -> She
     )
 
 
-def window_of(model: LanguageModel, text: str) -> tuple[np.ndarray, np.ndarray, list[str]]:
+def window_of(
+    model: LanguageModel, text: str, most: int = WINDOW
+) -> tuple[np.ndarray, np.ndarray, list[str]]:
     """Return the ids of a text, the lengths of its sequences, and sentences that say what was left out:
     of a long text only the beginning is looked at.
     """
@@ -67,10 +69,10 @@ def window_of(model: LanguageModel, text: str) -> tuple[np.ndarray, np.ndarray, 
     if not text.strip():
         raise DataError("the text is empty; give one")
     said = []
-    if len(ids) > WINDOW:
-        said = [f"Of {len(ids):,} tokens, the first {WINDOW:,} are looked at."]
-        ends = np.minimum(np.cumsum(lengths), WINDOW)
-        ids, lengths = ids[:WINDOW], np.diff(ends, prepend=0)
+    if len(ids) > most:
+        said = [f"Of {len(ids):,} tokens, the first {most:,} are looked at."]
+        ends = np.minimum(np.cumsum(lengths), most)
+        ids, lengths = ids[:most], np.diff(ends, prepend=0)
         lengths = lengths[lengths > 0]
     tokenizer = model.tokenizer
     if tokenizer.has_oov and (unknown := int((ids == tokenizer.unk_id).sum())):

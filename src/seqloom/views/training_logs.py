@@ -76,12 +76,19 @@ def _curve_charts(curves: list[Curves], by: str, unit: str, criterion: str) -> d
 
 
 def _least(curves: list[Curves], logs: list[RunLog], unit: str) -> list[str]:
-    return [
-        f"{run.name}: {log.steps:,} steps, least {'held-out' if run.held_out else 'training'} loss "
-        f"{run.best[1]:.4f} {unit}"
-        for run, log in zip(curves, logs)
-        if run.best is not None
-    ]
+    """Say what each run came to, by what it was judged by: the loss, or a criterion of its task."""
+    said = []
+    for run, log in zip(curves, logs):
+        best = log.best()
+        if log.criterion is not None and best is not None:
+            came = f"best held-out {log.criterion} {best['valid']:.4f} at step {best['step']:,}"
+        elif run.best is not None:
+            kind = "held-out" if run.held_out else "training"
+            came = f"least {kind} loss {run.best[1]:.4f} {unit}"
+        else:
+            continue
+        said.append(f"{run.name}: {log.steps:,} steps, {came}")
+    return said
 
 
 def _curves(name: str, lines: Lines, by: str, in_bits: bool) -> Curves:

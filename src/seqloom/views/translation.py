@@ -4,14 +4,15 @@ their sources; and exposure bias, what it costs to continue its own text instead
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from seqloom.charts.attention import weights_chart
 from seqloom.charts.page import Sheet
-from seqloom.charts.translation import alignment_chart, band_chart, length_chart
+from seqloom.charts.translation import MAX_TOKENS, alignment_chart, band_chart, length_chart
 from seqloom.data.translation import Parallel
 from seqloom.decoding.beam import forced_log_probs
 from seqloom.errors import ConfigError
@@ -66,9 +67,13 @@ def alignment(
     summary = [
         f"mean entropy of the weights {each.mean():.2f} nats, of at most {np.log(weights.shape[1]):.2f}"
     ]
+    draw: Callable[..., Any] = alignment_chart
+    if max(weights.shape) > MAX_TOKENS:
+        draw = weights_chart
+        summary.append(f"Of more than {MAX_TOKENS} tokens a map without their names is drawn.")
     return Sheet(
         f"{model.label()}: alignment{where}",
-        lambda page: {"Alignment": alignment_chart(weights, *names)},
+        lambda page: {"Alignment": draw(weights, *names)},
         {"source": names[0], "target": names[1], "weights": weights, "entropy": each},
         summary,
     )

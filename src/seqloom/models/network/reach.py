@@ -41,6 +41,7 @@ class Setting:
     activation: str = "tanh"
     hidden: int = 64
     updates: int = 1000  # at most, of one rung
+    noise: float = 0.0  # standard deviation of what is added to all that is read
 
 
 @dataclass
@@ -197,14 +198,15 @@ def compare_orders(
     groups: dict[tuple[Any, ...], dict[str, int]] = {}
     for one in climbs:
         s = one.setting
-        key = (s.task, s.clip, s.seed, s.start, s.forget_bias)
+        key = (s.task, s.clip, s.seed, s.noise, s.start, s.forget_bias)
         groups.setdefault(key, {})[s.encoder] = one.reach
     holds: list[str] = []
     fails: list[str] = []
-    for (task, clip, seed, *_), reaches in groups.items():
+    for (task, clip, seed, noise, *_), reaches in groups.items():
         if lower not in reaches or not all(name in reaches for name in higher):
             continue
         shown = ", ".join(f"{name} {reaches[name]}" for name in (lower, *higher))
         text = f"{task} {'with' if clip else 'without'} clipping, seed {seed} ({shown})"
+        text = f"{text[:-1]}; noise {noise:g})" if noise else text
         (holds if all(reaches[lower] < reaches[name] for name in higher) else fails).append(text)
     return holds, fails

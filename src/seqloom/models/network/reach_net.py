@@ -81,6 +81,14 @@ TASKS = {
 }
 
 
+def make(setting: Setting, rng: np.random.Generator, n: int, lag: int) -> Made:
+    """Make n sequences of a setting's task, with its noise on all that is read."""
+    inputs, targets = TASKS[setting.task].make(rng, n, lag)
+    if setting.noise:
+        inputs += setting.noise * rng.standard_normal(inputs.shape, np.float32)
+    return inputs, targets
+
+
 def activations() -> tuple[str, ...]:
     """Return the activations that a plain RNN may have."""
     return get_args(Activation)
@@ -127,7 +135,7 @@ class NewBatches:
     def batch(self, cursor: Cursor) -> Batch:
         """Return the batch of an update."""
         rng = np.random.default_rng([self.setting.seed, self.lag, 1, cursor[1]])
-        inputs, targets = TASKS[self.setting.task].make(rng, ROWS, self.lag)
+        inputs, targets = make(self.setting, rng, ROWS, self.lag)
         return Batch({"inputs": inputs, "targets": targets}, (0, cursor[1] + 1))
 
     def length(self, cursor: Cursor) -> int:
@@ -162,7 +170,7 @@ class LagTraining:
     def evaluate(self, network: Any) -> float:
         """Return the accuracy, or the explained share of the variance, on sequences of their own."""
         rng = np.random.default_rng([self.setting.seed, self.lag, 0])
-        inputs, targets = self.task.make(rng, HELD_OUT, self.lag)
+        inputs, targets = make(self.setting, rng, HELD_OUT, self.lag)
         with torch.inference_mode():
             answers = network(torch.from_numpy(inputs)).numpy()
         if self.task.d_out == 1:
