@@ -74,7 +74,7 @@ def transformer(size: Size) -> seqloom.GPT:
         n_layers=3,
         n_heads=4,
     )
-    return model.fit(size.text(), steps=size.steps(500))
+    return model.fit(size.text(), steps=size.steps(300))
 
 
 # ---- recipes
@@ -121,7 +121,7 @@ def explanation(size: Size) -> Sheet:
 
 
 def trellis(size: Size) -> Sheet:
-    options = {"states": 5, "iterations": size.steps(50), "tokenizer": "word"}
+    options = {"states": 5, "iterations": size.steps(30), "tokenizer": "word"}
     return seqloom.inspect.trellis(
         seqloom.HMM(**options).fit(size.text(200_000)), "the king shall die, and all his men"
     )
