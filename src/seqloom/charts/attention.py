@@ -74,7 +74,7 @@ def _tile_chart(weights: np.ndarray) -> Any:
         remark = f"a dot is the largest weight of {size} × {size} tokens; {remark}"
     values = [{"url": image_of(shown / top), "x": 0, "y": 0}]
     chart = (
-        alt.Chart(alt.InlineData(values=values))
+        alt.Chart(theme.table(values))
         .mark_image(width=width, height=height, align="left", baseline="top", aspect=False)
         .encode(
             url=alt.Url("url:N"),
@@ -103,7 +103,7 @@ OF_A_TOKEN, LEAST = (
     2,
     0.05,
 )  # arcs that begin at a token at most, and the weight from which on one is drawn
-CURVE = 16  # pieces of an arc
+CURVE = 32  # pieces of an arc
 WIDEST_ARC = 260  # pixels
 BACK, AHEAD = theme.HUES[0], theme.HUES[1]
 
@@ -210,7 +210,7 @@ def _drawn(
     if rows:
         strength = alt.Scale(domain=[0, 1], range=[0.12, 1])
         layers.append(
-            alt.Chart(alt.InlineData(values=rows))
+            alt.Chart(theme.table(rows))
             .mark_line(strokeCap="round")
             .encode(
                 x=x,
@@ -230,7 +230,7 @@ def _drawn(
     for align, side in sides:
         some = [name for name in names if not side or name["x"] * side > 0]
         layers.append(
-            alt.Chart(alt.InlineData(values=some))
+            alt.Chart(theme.table(some))
             .mark_text(align=align, baseline="middle", fontSize=theme.FONT_SIZE - 1, **font)
             .encode(x=x, y=y, text="name:N")
         )
@@ -281,7 +281,7 @@ def heads_chart(maps: Sequence[HeadMap]) -> Any:
     width = max(row["x"] for row in rows) + HEAD
     x = alt.X("x:Q", axis=None, scale=alt.Scale(domain=[0, width], nice=False))
     y = alt.Y("y:Q", axis=None, scale=alt.Scale(domain=[down, 0], nice=False))
-    base = alt.Chart(alt.InlineData(values=rows)).encode(x=x, y=y, tooltip=alt.Tooltip("tip:N"))
+    base = alt.Chart(theme.table(rows)).encode(x=x, y=y, tooltip=alt.Tooltip("tip:N"))
     at: dict[str, Any] = {"align": "left", "baseline": "top"}
     images = base.mark_image(width=HEAD, height=HEAD, aspect=False, **at).encode(url="url:N")
     frames = (
@@ -293,7 +293,7 @@ def heads_chart(maps: Sequence[HeadMap]) -> Any:
         text="label:N"
     )
     beside = (
-        alt.Chart(alt.InlineData(values=names))
+        alt.Chart(theme.table(names))
         .mark_text(align="right", dx=-10, fontSize=theme.FONT_SIZE - 2)
         .encode(x=alt.value(0), y=y, text="layer:N")
     )
@@ -315,7 +315,7 @@ def by_layer_chart(rows: Sequence[Mapping[str, Any]], of: str, title: str) -> An
         }
         for row in rows
     ]
-    base = alt.Chart(alt.InlineData(values=values)).encode(
+    base = alt.Chart(theme.table(values)).encode(
         x=alt.X(
             "at:O",
             title="layer",
@@ -351,7 +351,7 @@ def relations_chart(rows: Sequence[Mapping[str, Any]]) -> Any:
         for name, row in zip(names, rows)
         for key, kind in kinds.items()
     ]
-    base = alt.Chart(alt.InlineData(values=values)).encode(
+    base = alt.Chart(theme.table(values)).encode(
         x=alt.X(
             "value:Q",
             title="share of arcs found, on sentences that chose neither",

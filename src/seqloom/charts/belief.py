@@ -86,14 +86,14 @@ def forgetting_chart(curves: Mapping[str, Sequence[float]]) -> Any:
         ),
     )
     return (
-        alt.Chart(alt.InlineData(values=rows))
+        alt.Chart(theme.table(rows))
         .mark_line(point=len(rows) == len(lines))
         .encode(
             x=alt.X(
                 "at:Q",
                 title="words read",
                 scale=alt.Scale(zero=True, nice=False),
-                axis=alt.Axis(format=",~r", tickCount=8),
+                axis=alt.Axis(format=",~r", tickCount=8, tickMinStep=1),
             ),
             y=y,
             color=alt.Color(

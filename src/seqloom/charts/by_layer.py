@@ -62,7 +62,7 @@ def layers_chart(
     hues = theme.group_colours(list(own.values()))
     names = [short_layer(layer) for layer in layers]
     turned = max(map(len, names)) * LETTER > max(theme.WIDTH / len(layers), 1) - 6
-    base = alt.Chart(alt.InlineData(values=values)).encode(
+    base = alt.Chart(theme.table(values)).encode(
         x=alt.X(
             "at:Q",
             title="layer",
@@ -109,7 +109,7 @@ def layers_chart(
             chosen.mark_point(size=50, opacity=1, **look).encode(y=y),
         ]
     if reference is not None:
-        level = alt.Chart(alt.InlineData(values=[{"value": reference[0], "name": reference[1]}]))
+        level = alt.Chart(theme.table([{"value": reference[0], "name": reference[1]}]))
         parts += [
             level.mark_rule(color="#8a8a8a", strokeDash=[2, 3]).encode(y="value:Q"),
             level.mark_text(align="right", dy=-7, color=theme.FAINT).encode(

@@ -61,7 +61,7 @@ def reliability(series: Mapping[str, Sequence[Forecasts]]) -> Any:
     hues = theme.group_colours(list(series))
     # The legend names what can be seen; without a point, all of them.
     colours = {name: hues[name] for name in hues if name in {row["name"] for row in rows}} or hues
-    base = alt.Chart(alt.InlineData(values=rows)).encode(
+    base = alt.Chart(theme.table(rows)).encode(
         x=alt.X("said:Q", scale=scale, axis=axis, title="probability that the model gave"),
         y=alt.Y("came:Q", scale=scale, axis=axis, title="how often it came"),
         color=alt.Color(
@@ -77,7 +77,7 @@ def reliability(series: Mapping[str, Sequence[Forecasts]]) -> Any:
         alt.Tooltip("observed:Q", title="came", format=".3~%"),
         alt.Tooltip("n:Q", title="forecasts", format=","),
     ]
-    diagonal = alt.Chart(alt.InlineData(values=[{"said": e, "came": e} for e in ends]))
+    diagonal = alt.Chart(theme.table([{"said": e, "came": e} for e in ends]))
     ideal = diagonal.mark_line(color="#8a8a8a", strokeDash=[5, 4], strokeWidth=1.5).encode(
         x=alt.X("said:Q", scale=scale), y=alt.Y("came:Q", scale=scale)
     )
@@ -125,7 +125,7 @@ def reliability_chart(bins: Sequence[Mapping[str, Any]]) -> Any:
         }
         for b in bins
     ]
-    data = alt.InlineData(values=rows)
+    data = theme.table(rows)
     tips = [
         alt.Tooltip("said:Q", title="said", format=".1%"),
         alt.Tooltip("came:Q", title="right", format=".1%"),
@@ -146,7 +146,7 @@ def reliability_chart(bins: Sequence[Mapping[str, Any]]) -> Any:
         scale=alt.Scale(domain=[0, 1]),
         axis=alt.Axis(format="%", tickCount=6),
     )
-    ends = alt.InlineData(values=[{"said": 0, "came": 0}, {"said": 1, "came": 1}])
+    ends = theme.table([{"said": 0, "came": 0}, {"said": 1, "came": 1}])
     ideal = (
         alt.Chart(ends)
         .mark_line(color="#8a8a8a", strokeDash=[5, 4], strokeWidth=1.5)
@@ -173,7 +173,7 @@ def reliability_chart(bins: Sequence[Mapping[str, Any]]) -> Any:
         .encode(x=across("said", None), y=y, y2="said:Q")
     )
     points = [
-        alt.Chart(alt.InlineData(values=[row for row in rows if row["few"] == few]))
+        alt.Chart(theme.table([row for row in rows if row["few"] == few]))
         .mark_point(color=theme.HUES[0], opacity=1, size=55, **look)
         .encode(x=across("said", None), y=y, tooltip=tips)
         for few, look in ((False, {}), (True, theme.HOLLOW))

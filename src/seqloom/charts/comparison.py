@@ -89,7 +89,7 @@ def ladder(rows: Sequence[Row], measure: Measure = BITS) -> Any:
 
     names = [row.name for row in rows]
     base = alt.Chart(
-        alt.InlineData(values=[row.values() | {"shown": measure.show(row.value)} for row in rows])
+        theme.table([row.values() | {"shown": measure.show(row.value)} for row in rows])
     ).encode(
         y=alt.Y(
             "name:N",
@@ -186,7 +186,7 @@ def quality_against(rows: Sequence[Row], price: Price, measure: Measure = BITS) 
         scale=down.scale(alt),
         axis=alt.Axis(values=down.ticks(), format=measure.ticks),
     )
-    base = alt.Chart(alt.InlineData(values=values)).encode(x=x, y=y, color=colour(alt, rows))
+    base = alt.Chart(theme.table(values)).encode(x=x, y=y, color=colour(alt, rows))
     line = base.mark_line(strokeWidth=0.8).encode(order="index:Q", detail="group:N")
     points = base.mark_point(size=75, opacity=1).encode(
         shape=shape(alt, rows), tooltip=tooltip(alt, measure)
@@ -279,15 +279,13 @@ def learning_curves(
     colour = alt.Color(
         "name:N", legend=None, scale=alt.Scale(domain=list(colours), range=list(colours.values()))
     )
-    base = alt.Chart(alt.InlineData(values=[p._asdict() for p in points])).encode(
-        x=x, y=y, color=colour
-    )
+    base = alt.Chart(theme.table([p._asdict() for p in points])).encode(x=x, y=y, color=colour)
     tips = [
         alt.Tooltip("name:N", title="rung"),
         alt.Tooltip("size:Q", title=f"training {unit}", format=","),
         alt.Tooltip("value:Q", title=measure.title, format=measure.form),
     ]
-    ends = alt.Chart(alt.InlineData(values=_ends(points, across, down))).encode(color=colour)
+    ends = alt.Chart(theme.table(_ends(points, across, down))).encode(color=colour)
     leaders = ends.mark_rule(strokeWidth=1, opacity=0.6).encode(
         x="size:Q", y="value:Q", x2="beside:Q", y2="at:Q"
     )
@@ -358,7 +356,7 @@ def points_with_intervals(points: Sequence[SlicePoint], title: str, reference: f
     colours = theme.group_colours([point.group for point in points])
     few = any(point.size < theme.FEW for point in points)
     values = [point.values() | {"place": i} for i, point in enumerate(points)]
-    base = alt.Chart(alt.InlineData(values=values)).encode(
+    base = alt.Chart(theme.table(values)).encode(
         y=alt.Y(
             "place:O",
             title=None,
@@ -385,7 +383,7 @@ def points_with_intervals(points: Sequence[SlicePoint], title: str, reference: f
         scale=alt.Scale(zero=False, nice=True),
     )
     line = (
-        alt.Chart(alt.InlineData(values=[{"at": reference}]))
+        alt.Chart(theme.table([{"at": reference}]))
         .mark_rule(color="#8a8a8a", strokeDash=[5, 4])
         .encode(x="at:Q")
     )

@@ -22,7 +22,7 @@ def along(bits: np.ndarray, weights: np.ndarray, *, unit: str) -> Any:
 
     rows = windows(bits, weights)
     mean = float(np.sum(bits) / np.sum(weights))
-    base = alt.Chart(alt.InlineData(values=rows)).encode(
+    base = alt.Chart(theme.table(rows)).encode(
         x=alt.X(
             "at:Q",
             title=f"{unit}s from the beginning",
@@ -38,7 +38,7 @@ def along(bits: np.ndarray, weights: np.ndarray, *, unit: str) -> Any:
     line = base.mark_line(color=theme.HUES[0], strokeWidth=1.5).encode(tooltip=tips)
     if not math.isfinite(mean):  # a token of probability zero
         return line.properties(height=220)
-    level = alt.Chart(alt.InlineData(values=[{"mean": mean, "shown": f"mean {mean:.3f}"}]))
+    level = alt.Chart(theme.table([{"mean": mean, "shown": f"mean {mean:.3f}"}]))
     rule = level.mark_rule(color=theme.HUES[1], strokeWidth=1.5).encode(y="mean:Q")
     inks = {"stroke": "white", "strokeWidth": 5}, {"color": theme.HUES[1]}  # a halo, then the text
     halo, text = (
@@ -88,7 +88,7 @@ def histogram(bits: np.ndarray) -> Any:
     )
     order = [row["cost"] for row in rows]
     return (
-        alt.Chart(alt.InlineData(values=values))
+        alt.Chart(theme.table(values))
         .mark_bar()
         .encode(
             x=alt.X(
@@ -156,13 +156,13 @@ def token_bars(rows: Sequence[tuple[str, float, str]], unit: str = "bits") -> An
     far = max((row["cost"] for row in values), default=0.0) or 1.0
     longest = max((len(row["shown"]) for row in values), default=0)
     room = 1.05 + 0.024 * longest  # for what is written beside the longest bar
-    base = alt.Chart(alt.InlineData(values=values)).encode(
+    base = alt.Chart(theme.table(values)).encode(
         y=alt.Y("place:O", title=None, axis=name_axis(alt, names, grid=False)),
         x=alt.X(
             "cost:Q",
             title=unit,
             scale=alt.Scale(domain=[0, room * far], nice=False),
-            axis=alt.Axis(tickCount=7),
+            axis=alt.Axis(values=_up_to(far)),
         ),
         tooltip=[alt.Tooltip("name:N"), alt.Tooltip("cost:Q", title=unit, format=".2f")],
     )
@@ -189,3 +189,15 @@ def by_setting(points: Sequence[tuple[float, float]], setting: str, unit: str) -
             ],
         )
     )
+
+
+def _up_to(far: float) -> list[float]:
+    """Return round ticks from zero to a value, some five of them; none lie where only words stand.
+
+    >>> _up_to(14.9), _up_to(97.4)
+    ([0.0, 5.0, 10.0], [0.0, 20.0, 40.0, 60.0, 80.0])
+    """
+    rough = far / 5
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999)
+    return [round(step * i, 12) for i in range(int(far / step * 1.001) + 1)]

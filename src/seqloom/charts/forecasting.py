@@ -66,7 +66,7 @@ def forecast_chart(
         legend=alt.Legend(symbolType="square", symbolStrokeWidth=0, symbolSize=160),
     )
     areas = [
-        alt.Chart(alt.InlineData(values=[end for end in ends if end["band"] == name]))
+        alt.Chart(theme.table([end for end in ends if end["band"] == name]))
         .mark_area()
         .encode(x=x, y=alt.Y("low:Q", **y), y2="high:Q", fill=fill)
         for name in names.values()
@@ -89,7 +89,7 @@ def forecast_chart(
         alt.Tooltip("value:Q", format=".5~g"),
     ]
     lines = (
-        alt.Chart(alt.InlineData(values=points))
+        alt.Chart(theme.table(points))
         .mark_line(strokeWidth=1.6, point=len(points) < 3)
         .encode(x=x, y=alt.Y("value:Q", **y), color=colour, tooltip=tips)
     )
@@ -111,12 +111,12 @@ def marks_chart(came: Line, marks: Line, *, rows: bool, title: str) -> Any:
         alt.Tooltip("value:Q", format=".5~g"),
     ]
     line = (
-        alt.Chart(alt.InlineData(values=points))
+        alt.Chart(theme.table(points))
         .mark_line(strokeWidth=1.2 if len(points) <= MANY_POINTS else 0.6, color=CAME)
         .encode(x=x, y=y)
     )
     dots = (
-        alt.Chart(alt.InlineData(values=unusual))
+        alt.Chart(theme.table(unusual))
         .mark_point(size=45, color=MARK, opacity=1)
         .encode(x=x, y=y, tooltip=tips)
     )

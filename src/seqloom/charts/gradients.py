@@ -48,7 +48,7 @@ def distance_chart(curves: Mapping[tuple[str, str], Sequence[tuple[int, float]]]
         legend=lines if len(layers) > 1 else None,
     )
     return (
-        alt.Chart(alt.InlineData(values=rows))
+        alt.Chart(theme.table(rows))
         .mark_line(point=len(rows) <= 2 * len(curves))
         .encode(
             x=alt.X(
@@ -127,7 +127,7 @@ def position_chart(
     )
     stroke = alt.Legend(title=None, symbolType="stroke", symbolStrokeWidth=3, symbolSize=300)
     return (
-        alt.Chart(alt.InlineData(values=values))
+        alt.Chart(theme.table(values))
         .mark_line(point=len(tokens) <= 2)
         .encode(
             x=x,
@@ -175,7 +175,7 @@ def range_chart(rows: Sequence[Mapping[str, Any]]) -> Any:
         for row in rows
     ]
     names = [value["name"] for value in values]
-    base = alt.Chart(alt.InlineData(values=values)).encode(
+    base = alt.Chart(theme.table(values)).encode(
         y=alt.Y("name:N", title=None, sort=names, axis=alt.Axis(labelLimit=0)),
         color=alt.Color(
             "what:N",
@@ -194,9 +194,7 @@ def range_chart(rows: Sequence[Mapping[str, Any]]) -> Any:
     spans = base.mark_rule(strokeWidth=3).encode(x=alt.X("from:Q"), x2="to:Q")
     points = base.mark_point(opacity=1).encode(x=x)
     text = base.mark_text(dy=-11).encode(x=x, text="text:N")
-    one = (
-        alt.Chart(alt.InlineData(values=[{"at": 0}])).mark_rule(strokeDash=[4, 3]).encode(x="at:Q")
-    )
+    one = alt.Chart(theme.table([{"at": 0}])).mark_rule(strokeDash=[4, 3]).encode(x="at:Q")
     return alt.layer(one, spans, points, text).properties(height=44 * len(values))
 
 
@@ -266,24 +264,20 @@ def reach_chart(rows: Sequence[Mapping[str, Any]], lags: Sequence[int]) -> Any:
                 alt.Tooltip("reach:N", title="largest lag, by seed"),
             ],
         )
-        .properties(data=alt.InlineData(values=values))
+        .properties(data=theme.table(values))
     )
-    starts = (
-        base.mark_tick(size=BAR, thickness=2)
-        .encode(x=x)
-        .properties(data=alt.InlineData(values=values))
-    )
+    starts = base.mark_tick(size=BAR, thickness=2).encode(x=x).properties(data=theme.table(values))
     arrows = (
         base.mark_text(align="left", fontSize=theme.FONT_SIZE + 3)
         .encode(x=alt.X("end:Q"), text="text:N")
-        .properties(data=alt.InlineData(values=values))
+        .properties(data=theme.table(values))
     )
     layers = [bars, starts, arrows]
     if points:
         layers.append(
             base.mark_point(size=24, filled=True, opacity=1, color=theme.INK)
             .encode(x=x, color=alt.value(theme.INK))
-            .properties(data=alt.InlineData(values=points))
+            .properties(data=theme.table(points))
         )
     return alt.layer(*layers).properties(height=ROW * len(names) * (0.6 if len(clips) == 1 else 1))
 
@@ -305,7 +299,7 @@ def walk_chart(walks: Any, points: Sequence[tuple[float, bool]]) -> Any:
         for t, h in enumerate(row)
     ]
     lines = (
-        alt.Chart(alt.InlineData(values=values))
+        alt.Chart(theme.table(values))
         .mark_line(strokeWidth=1.4, color=theme.HUES[0], opacity=0.8)
         .encode(
             x=alt.X(
@@ -316,9 +310,7 @@ def walk_chart(walks: Any, points: Sequence[tuple[float, bool]]) -> Any:
         )
     )
     rules = (
-        alt.Chart(
-            alt.InlineData(values=[{"at": h, "kind": STABLE[stable]} for h, stable in points])
-        )
+        alt.Chart(theme.table([{"at": h, "kind": STABLE[stable]} for h, stable in points]))
         .mark_rule(color=theme.HUES[1], strokeWidth=1.6)
         .encode(y="at:Q", strokeDash=_stability(alt))
     )
@@ -335,7 +327,7 @@ def curve_chart(branches: Sequence[Sequence[tuple[float, float, bool]]], b: floa
         for order, (x, h, stable) in enumerate(branch)
     ]
     lines = (
-        alt.Chart(alt.InlineData(values=values))
+        alt.Chart(theme.table(values))
         .mark_line(color=theme.HUES[1])
         .encode(
             x=alt.X("b:Q", title="b", scale=alt.Scale(zero=False, nice=False)),
@@ -346,7 +338,7 @@ def curve_chart(branches: Sequence[Sequence[tuple[float, float, bool]]], b: floa
         )
     )
     here = (
-        alt.Chart(alt.InlineData(values=[{"at": b}]))
+        alt.Chart(theme.table([{"at": b}]))
         .mark_rule(color=theme.INK, strokeDash=[2, 3])
         .encode(x="at:Q")
     )
@@ -405,7 +397,7 @@ def surface_chart(
     domain_w = [float(w[0] - half_w), float(w[-1] + half_w)]
     domain_b = [float(b[0] - half_b), float(b[-1] + half_b)]
     cells = (
-        alt.Chart(alt.InlineData(values=values))
+        alt.Chart(theme.table(values))
         .mark_rect(clip=True)
         .encode(
             x=alt.X("w:Q", title="w", scale=alt.Scale(domain=domain_w, nice=False)),
@@ -416,7 +408,7 @@ def surface_chart(
         )
     )
     cross = (
-        alt.Chart(alt.InlineData(values=[{"w": place[0], "b": place[1]}]))
+        alt.Chart(theme.table([{"w": place[0], "b": place[1]}]))
         .mark_point(
             shape="cross", size=110, color=theme.INK, filled=True, stroke="white", opacity=1
         )

@@ -100,7 +100,7 @@ def heat_map(cells: Sequence[Cell], down: Side, across: Side) -> Any:
     text = base.mark_text(fontSize=size, baseline="middle").encode(
         text="text:N", color=alt.Color("ink:N", scale=None)
     )
-    drawn = alt.layer(boxes, text, data=alt.InlineData(values=values)).properties(
+    drawn = alt.layer(boxes, text, data=theme.table(values)).properties(
         width=across.cell * len(across.names), height=down.cell * len(down.names)
     )
     return alt.hconcat(drawn)  # a concatenation keeps its size in a page

@@ -97,7 +97,7 @@ def _heat(alt: Any, layers: Mapping[str, Points], by: str, domain: list[float]) 
                 )
     rows = _closed_gaps(rows, width)
     return (
-        alt.Chart(alt.InlineData(values=rows))
+        alt.Chart(theme.table(rows))
         .mark_rect()
         .encode(
             x=across(alt, by, "from"),
@@ -149,7 +149,7 @@ def gates(bars: Sequence[Bar]) -> Any:
         )
     ]
     return (
-        alt.Chart(alt.InlineData(values=rows))
+        alt.Chart(theme.table(rows))
         .mark_bar(height=ROW - 6)
         .encode(
             x=alt.X(
@@ -207,7 +207,7 @@ def reaches(curves: Mapping[str, Points], mark: float) -> Any:
         points=True,
     )
     rule = (
-        alt.Chart(alt.InlineData(values=[{"value": mark}]))
+        alt.Chart(theme.table([{"value": mark}]))
         .mark_rule(strokeDash=[4, 4], color=theme.FAINT)
         .encode(y="value:Q")
     )
@@ -234,7 +234,7 @@ def _lines(
     ]
     alone = any(len(found) == 1 for found in series.values())
     return (
-        alt.Chart(alt.InlineData(values=rows))
+        alt.Chart(theme.table(rows))
         .mark_line(strokeWidth=1.4, point=points or alone)
         .encode(
             x=x,

@@ -143,6 +143,15 @@ class Page:
 
 Charts = Mapping[str, Any]  # altair charts by heading
 TITLE, SUMMARY = 68, 110  # characters of a line above a picture
+SHORT = 12  # characters that do not stand alone in its last line
+
+
+def summary_lines(text: str) -> list[str]:
+    """Break a sentence above a picture into lines; none has a short word alone."""
+    lines = wrap(text, SUMMARY, break_on_hyphens=False)
+    if len(lines) > 1 and len(lines[-1]) < SHORT:
+        lines = wrap(text, SUMMARY - 2 * SHORT, break_on_hyphens=False)
+    return lines
 
 
 def stacked(charts: Charts) -> Any:
@@ -232,9 +241,7 @@ class Sheet:
             )
         if one.title is not alt.Undefined:  # charts of a report are called like their files
             return one
-        lines = [
-            line for text in self.summary for line in wrap(text, SUMMARY, break_on_hyphens=False)
-        ]
+        lines = [line for text in self.summary for line in summary_lines(text)]
         title = alt.TitleParams(
             wrap(self.title, TITLE, break_on_hyphens=False), subtitle=lines, **theme.PICTURE_TITLE
         )

@@ -39,7 +39,7 @@ def parts_chart(bars: Sequence[PartBar]) -> Any:
         ]
         most = max(max(value["value"] for value in values), 1.0)
         axis = name_axis(alt, names, NAME) if at == 0 else None
-        base = alt.Chart(alt.InlineData(values=values)).encode(
+        base = alt.Chart(theme.table(values)).encode(
             y=alt.Y("place:O", title=None, axis=axis),
             tooltip=[
                 alt.Tooltip("part:N"),

@@ -179,7 +179,7 @@ def passage_chart(
     for name, its in pieces.items():
         values, rows = cells(its, columns)
         wide = max((cell["right"] for cell in values), default=1)
-        base = alt.Chart(alt.InlineData(values=values)).encode(
+        base = alt.Chart(theme.table(values)).encode(
             x=alt.X("column:Q", axis=None, scale=alt.Scale(domain=[0, wide], nice=False)),
             y=alt.Y("row:Q", axis=None, scale=alt.Scale(domain=[rows, 0], nice=False)),
         )

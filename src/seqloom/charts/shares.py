@@ -28,7 +28,7 @@ def coloured_tokens(
 
     cells, rows = placed(values[:MAX_TOKENS], joiner)
     wide = max((cell["right"] for cell in cells), default=1.0)
-    base = alt.Chart(alt.InlineData(values=cells)).encode(
+    base = alt.Chart(theme.table(cells)).encode(
         x=alt.X("left:Q", axis=None, scale=alt.Scale(domain=[0, wide], nice=False)),
         y=alt.Y("row:Q", axis=None, scale=alt.Scale(domain=[rows, 0], nice=False)),
         tooltip=[alt.Tooltip("token:N"), alt.Tooltip("value:Q", title=unit, format="+.3f")],
@@ -41,7 +41,7 @@ def coloured_tokens(
     )
     named = [side for side in sides if side]
     legend = (
-        alt.Chart(alt.InlineData(values=[{"side": side} for side in named]))
+        alt.Chart(theme.table([{"side": side} for side in named]))
         .mark_square(opacity=0)
         .encode(
             color=alt.Color(
@@ -110,7 +110,7 @@ def bars_of_shares(rows: Values, sides: tuple[str, str], unit: str = "nats") -> 
     ]
     far = 1.25 * max((abs(value) for _, value in rows), default=0.0) or 1.0
     listed = json.dumps([row["name"] for row in values], ensure_ascii=False)
-    base = alt.Chart(alt.InlineData(values=values)).encode(
+    base = alt.Chart(theme.table(values)).encode(
         y=alt.Y(
             "place:O",
             title=None,

@@ -57,7 +57,7 @@ def state_chart(values: np.ndarray, steps: Sequence[str], units: Sequence[int]) 
     signed = "blue above zero, orange below" if low < 0 else "darker is larger"
     scale = f"from {low:.2f} to {high:.2f}; {signed}"
     drawn = (
-        alt.Chart(alt.InlineData(values=rows))
+        alt.Chart(theme.table(rows))
         .mark_rect(stroke="white", strokeWidth=0.4)
         .encode(
             x=alt.X(
@@ -97,7 +97,7 @@ def memory_chart(half_lives: Mapping[str, np.ndarray]) -> Any:
     colours = theme.group_colours(list(half_lives))
     domain = log_domain([row["steps"] for row in rows], 0.04)
     return (
-        alt.Chart(alt.InlineData(values=rows))
+        alt.Chart(theme.table(rows))
         .mark_line(point=len(rows) <= 3 * len(half_lives))
         .encode(
             x=alt.X(
@@ -142,7 +142,7 @@ def step_chart(units: Sequence[int], parts: Mapping[str, np.ndarray], after: np.
     y = alt.Y("value:Q", title="value", axis=alt.Axis(format="~g"))
     tips = [alt.Tooltip("unit:N"), alt.Tooltip("value:Q", format="+.4f")]
     bars = (
-        alt.Chart(alt.InlineData(values=place))
+        alt.Chart(theme.table(place))
         .mark_bar()
         .encode(
             x=x,
@@ -159,7 +159,7 @@ def step_chart(units: Sequence[int], parts: Mapping[str, np.ndarray], after: np.
         )
     )
     ticks = (
-        alt.Chart(alt.InlineData(values=marks))
+        alt.Chart(theme.table(marks))
         .mark_tick(color=theme.INK, opacity=1, thickness=2.5, size=14, orient="horizontal")
         .encode(x=x, y=y, tooltip=tips)
     )
@@ -202,7 +202,7 @@ def context_chart(
             )
             at += width + gap
     left, right = min(c["left"] for c in cells), max(c["right"] for c in cells)
-    base = alt.Chart(alt.InlineData(values=cells)).encode(
+    base = alt.Chart(theme.table(cells)).encode(
         x=alt.X("left:Q", axis=None, scale=alt.Scale(domain=[left, right], nice=False)),
         y=alt.Y(
             "row:Q",

@@ -16,7 +16,7 @@ import json
 import struct
 import zlib
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +161,13 @@ def config(font: str = SANS) -> dict[str, Any]:
 # ---- spec
 
 MOST_ROWS = 5000  # altair's own limit; more is not a picture but a file
+
+
+def table(rows: Iterable[Any]) -> Any:
+    """Return rows as the data of a chart: a tuple, as altair copies lists whenever charts are joined."""
+    import altair as alt
+
+    return alt.InlineData(values=tuple(rows))
 
 
 def specification(chart: Any, *, responsive: bool = False) -> dict[str, Any]:

@@ -52,9 +52,7 @@ def losses(runs: Sequence[Curves], *, by: str, unit: str) -> Any:
     ]
     kinds = [kind for kind in WEIGHTS if any(row["kind"] == kind for row in rows)]
     y = _logarithmic(alt, "loss", [row["loss"] for row in rows], unit, HEIGHT)
-    base = alt.Chart(alt.InlineData(values=rows)).encode(
-        x=across(alt, by), y=y, color=_colour(alt, runs, by)
-    )
+    base = alt.Chart(theme.table(rows)).encode(x=across(alt, by), y=y, color=_colour(alt, runs, by))
     legend = len(kinds) > 1 and alt.Legend(
         title=None,
         symbolType="stroke",
@@ -71,7 +69,7 @@ def losses(runs: Sequence[Curves], *, by: str, unit: str) -> Any:
     lines = [
         base.mark_line(strokeWidth=WEIGHTS[kind])  # of lines, the encoding is for the legend only
         .encode(strokeWidth=width)
-        .properties(data=alt.InlineData(values=[row for row in rows if row["kind"] == kind]))
+        .properties(data=theme.table([row for row in rows if row["kind"] == kind]))
         for kind in kinds
     ]
     few = {
@@ -90,12 +88,12 @@ def losses(runs: Sequence[Curves], *, by: str, unit: str) -> Any:
     dots = (
         base.mark_point(size=22, opacity=1)
         .encode(tooltip=tips)
-        .properties(data=alt.InlineData(values=dotted))
+        .properties(data=theme.table(dotted))
     )
     lowest = [{"run": run.name, "at": run.best[0], "loss": run.best[1]} for run in runs if run.best]
     least = base.mark_point(
         size=90, shape="diamond", opacity=1, stroke="white", strokeWidth=1
-    ).properties(data=alt.InlineData(values=lowest))
+    ).properties(data=theme.table(lowest))
     return alt.layer(*lines, dots, least).properties(height=HEIGHT)
 
 
@@ -157,7 +155,7 @@ def _small(
     ]
     alone = [points for points in series if len(points) == 1]
     return (
-        alt.Chart(alt.InlineData(values=rows))
+        alt.Chart(theme.table(rows))
         .mark_line(strokeWidth=1.2, point=bool(alone))
         .encode(x=across(alt, by), y=y, color=_colour(alt, runs, by), tooltip=tips)
         .properties(height=SMALL_PANEL_HEIGHT)

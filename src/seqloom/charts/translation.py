@@ -74,11 +74,11 @@ def _beam_row(
     )
     colour = alt.Color("colour:N", scale=None)
     lines = (
-        alt.Chart(alt.InlineData(values=edges))
+        alt.Chart(theme.table(edges))
         .mark_rule(strokeWidth=1.4)
         .encode(x=x, y=y, x2="step2:Q", y2="row2:Q", color=colour)
     )
-    base = alt.Chart(alt.InlineData(values=nodes)).encode(
+    base = alt.Chart(theme.table(nodes)).encode(
         x=x,
         y=y,
         tooltip=[
@@ -218,7 +218,7 @@ def band_chart(
     order = list(dict.fromkeys(value[by] for value in values))
     few = any(value[many] < theme.FEW for value in values)
     colours = theme.group_colours(list(systems))
-    base = alt.Chart(alt.InlineData(values=values)).encode(
+    base = alt.Chart(theme.table(values)).encode(
         x=alt.X(
             f"{by}:N",
             sort=order,

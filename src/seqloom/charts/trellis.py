@@ -80,7 +80,7 @@ def trellis_chart(
     layers = []
     if lines:
         layers.append(
-            alt.Chart(alt.InlineData(values=lines))
+            alt.Chart(theme.table(lines))
             .mark_rule(color=theme.HUES[0])
             .encode(
                 **ends,
@@ -93,11 +93,11 @@ def trellis_chart(
         )
     if way:
         layers.append(
-            alt.Chart(alt.InlineData(values=way))
+            alt.Chart(theme.table(way))
             .mark_rule(color=theme.HUES[1], strokeWidth=2.5)
             .encode(**ends)
         )
-    base = alt.Chart(alt.InlineData(values=nodes)).encode(
+    base = alt.Chart(theme.table(nodes)).encode(
         x=x,
         y=y,
         tooltip=[

@@ -87,7 +87,7 @@ def unrolled_chart(boxes: Sequence[Box], ways: Sequence[Way]) -> Any:
     kinds = [kind for kind in FILLS if any(box.kind == kind for box in boxes)]
 
     def chart(values: list[dict[str, Any]]) -> Any:
-        return alt.Chart(alt.InlineData(values=values))
+        return alt.Chart(theme.table(values))
 
     layers = [
         chart(lines)

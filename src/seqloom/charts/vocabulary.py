@@ -37,7 +37,7 @@ def coverage(points: Sequence[Covered]) -> Any:
     colours = theme.group_colours([p.text for p in points])
     most = max(p.types for p in points)
     return (
-        alt.Chart(alt.InlineData(values=[p._asdict() for p in points]))
+        alt.Chart(theme.table([p._asdict() for p in points]))
         .mark_line(point=alt.OverlayMarkDef(size=25, opacity=1))
         .encode(
             x=alt.X(
@@ -76,7 +76,7 @@ def bars(rows: Sequence[Bar], title: str, *, form: str) -> Any:
 
     names = [row.name for row in rows]
     colours = theme.group_colours([row.group for row in rows])
-    base = alt.Chart(alt.InlineData(values=[row._asdict() for row in rows])).encode(
+    base = alt.Chart(theme.table([row._asdict() for row in rows])).encode(
         y=alt.Y(
             "name:N",
             sort=names,
@@ -124,7 +124,7 @@ def lengths(histogram: Sequence[tuple[int, int, int]], title: str) -> Any:
     ]
     cut = histogram[-1][1] >= histogram[-1][0] + width
     return (
-        alt.Chart(alt.InlineData(values=values))
+        alt.Chart(theme.table(values))
         .mark_bar(color=theme.HUES[0], stroke="white", strokeWidth=0.5)
         .encode(
             x=alt.X(

@@ -103,7 +103,7 @@ def analogy_chart(
         "y": alt.Y("y:Q", scale=y, axis=down),
     }
     lines = alt.Chart(
-        alt.InlineData(values=[a._asdict() | {"pair": f"{a.start} to {a.end}"} for a in arrows])
+        theme.table([a._asdict() | {"pair": f"{a.start} to {a.end}"} for a in arrows])
     )
     shafts = lines.mark_rule(strokeWidth=1.8, color=theme.HUES[0], opacity=0.75).encode(
         **position, x2="x2:Q", y2="y2:Q", tooltip=[alt.Tooltip("pair:N")]
@@ -117,13 +117,13 @@ def analogy_chart(
         angle=alt.ExprRef(expr=_angle(x, y)),
     ).encode(x=alt.X("x2:Q", scale=x), y=alt.Y("y2:Q", scale=y))
     dots = (
-        alt.Chart(alt.InlineData(values=[row for row in rows if row["word"] in starts]))
+        alt.Chart(theme.table([row for row in rows if row["word"] in starts]))
         .mark_circle(size=math.pi * DOT**2 * 1.6, opacity=1, color=theme.INK)
         .encode(**position, tooltip=[alt.Tooltip("word:N")])
     )
     colour = alt.condition("datum.group == 'aim'", alt.value(theme.HUES[1]), alt.value(theme.INK))
     text = (
-        alt.Chart(alt.InlineData(values=rows))
+        alt.Chart(theme.table(rows))
         .mark_text(**beside(alt))
         .encode(**position, text="word:N", color=colour)
     )
@@ -170,10 +170,10 @@ def _closing(
     """Draw the two other sides, and the point where the first step leads from the second start."""
     rows = [dict(zip(("x", "y", "x2", "y2"), side)) for side in sides]
     return [
-        alt.Chart(alt.InlineData(values=rows))
+        alt.Chart(theme.table(rows))
         .mark_rule(strokeDash=[5, 4], color="#8a8a8a")
         .encode(**position, x2="x2:Q", y2="y2:Q"),
-        alt.Chart(alt.InlineData(values=[aim._asdict()]))
+        alt.Chart(theme.table([aim._asdict()]))
         .mark_point(shape="cross", size=90, angle=45, color=theme.HUES[1], opacity=1, filled=True)
         .encode(**position, tooltip=[alt.Tooltip("word:N")]),
     ]
@@ -202,7 +202,7 @@ def star_chart(word: str, branches: Sequence[Branch], *, page: bool = False) -> 
         ),
     )
     lines = (
-        alt.Chart(alt.InlineData(values=links))
+        alt.Chart(theme.table(links))
         .mark_rule(color="#b0b0b0")
         .encode(
             **position,
@@ -215,7 +215,7 @@ def star_chart(word: str, branches: Sequence[Branch], *, page: bool = False) -> 
             ),
         )
     )
-    base = alt.Chart(alt.InlineData(values=rows)).encode(
+    base = alt.Chart(theme.table(rows)).encode(
         **position,
         color=colours,
         tooltip=[alt.Tooltip("word:N"), alt.Tooltip("about:N", title="cosine")],
@@ -359,7 +359,7 @@ def leaning(leans: Mapping[str, Sequence[float]], ends: tuple[str, str]) -> Any:
         axis=alt.Axis(tickCount=7),
         scale=alt.Scale(domain=[-far, far], nice=False),
     )
-    base = alt.Chart(alt.InlineData(values=rows)).encode(
+    base = alt.Chart(theme.table(rows)).encode(
         y=alt.Y(
             "word:N",
             sort=words,
@@ -378,7 +378,7 @@ def leaning(leans: Mapping[str, Sequence[float]], ends: tuple[str, str]) -> Any:
             *([alt.Tooltip("after:Q", format="+.3f")] if both else []),
         ],
     )
-    zero = alt.Chart(alt.InlineData(values=[{"before": 0}])).mark_rule(color="#8a8a8a").encode(x=x)
+    zero = alt.Chart(theme.table([{"before": 0}])).mark_rule(color="#8a8a8a").encode(x=x)
     stems = base.mark_rule(strokeWidth=1.5, opacity=0.45).encode(
         x=x, x2="after:Q" if both else "zero:Q"
     )

@@ -81,7 +81,7 @@ def word_map(
         alt.Axis(labels=False, ticks=False, grid=False, domainColor=theme.GRID, title=title or None)
         for title in titles
     )
-    base = alt.Chart(alt.InlineData(values=rows)).encode(
+    base = alt.Chart(theme.table(rows)).encode(
         x=alt.X("x:Q", scale=x, axis=across),
         y=alt.Y("y:Q", scale=y, axis=down),
         color=group_colour(alt, spots),

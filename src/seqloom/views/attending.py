@@ -22,6 +22,7 @@ WEIGHTS = ("*attention.weights", "*cross.weights", "cross.weights")
 AT_ONCE = 1 << 26  # weights of all layers up to which one pass collects them
 MOST = 2048  # words that a model without a limit of its own reads
 MAX_LINES = 40  # tokens in the table of a terminal
+MAX_LAYERS = 6  # that are listed by name
 
 
 @view
@@ -57,7 +58,7 @@ def attention(model: Any, example: Any, options: AttentionOptions) -> Sheet:
         [
             *remarks(model),
             f"Each row of weights says where one token looks; it sums to 1. {which.capitalize()}, layer "
-            f"{layer.name} of {len(layer.names)}: {', '.join(layer.names)}.",
+            f"{layer.name} of {len(layer.names)}: {_listed(layer.names)}.",
         ],
         lines=_lines(weights, keys, steps, layer.itself),
     )
@@ -143,6 +144,13 @@ def _layer(traced: Traced, name: str, names: list[str]) -> Layer:
     if not steps:
         raise DataError("nothing of this text is read, so nothing is looked at; give a longer one")
     return Layer(name, array, steps, traced.tokens if "cross" in name else steps, names)
+
+
+def _listed(names: list[str]) -> str:
+    """Name all layers; of many the first and the last, with their numbers."""
+    if len(names) <= MAX_LAYERS:
+        return ", ".join(names)
+    return f"{names[0]} (0) to {names[-1]} ({len(names) - 1})"
 
 
 def _lines(weights: np.ndarray, keys: list[str], steps: list[str], itself: bool) -> list[str]:

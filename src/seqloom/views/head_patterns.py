@@ -25,7 +25,6 @@ from seqloom.views.attending import Layer, layer_names, layers_of
 from seqloom.views.catalogue import view
 from seqloom.views.configs import HeadsOptions
 from seqloom.views.head_tasks import arc_charts, arc_lines, arcs_of, pair_lines, pairs_of
-from seqloom.views.hidden import visible
 from seqloom.views.reading import remarks
 
 NAMED_FROM = 0.4  # strength from which on a head is named after a pattern
@@ -243,7 +242,7 @@ def _sentences(rows: list[dict[str, Any]], tokens: int) -> list[str]:
     listed = ", ".join(
         f"{count} {name}" for name, count in sorted(counts.items(), key=lambda item: -item[1])
     )
-    stripes = sorted({visible(row["stripe_token"]) for row in rows if row["pattern"] == "stripe"})
+    stripes = sorted({repr(row["stripe_token"]) for row in rows if row["pattern"] == "stripe"})
     said = [f"{len(rows)} heads over {tokens:,} tokens: {listed}."]
     if stripes:
         said.append(f"Stripes lie at: {', '.join(stripes[:8])}.")

@@ -45,10 +45,11 @@ def trellis(model: Any, text: Any, options: TrellisOptions) -> Sheet:
     rows = [_row(lattice, names, t, token) for t, token in enumerate(tokens)]
     changed = sum(row["filter"] != row["smoothing"] for row in rows)
     off = sum(row["path"] != row["smoothing"] for row in rows)
+    tokens_off = f"{off:,} token" + "s" * (off != 1)
     summary = [
         f"What came later changed the likeliest state of {changed:,} of {len(rows):,} tokens. The likeliest "
-        f"path has {lattice.path_share:.1%} of the probability of all paths; at {off:,} tokens it is not in "
-        "the state that is likeliest there.",
+        f"path has {lattice.path_share:.1%} of the probability of all paths; at {tokens_off} it is "
+        "not in the state that is likeliest there.",
         _forgetting_sentence(forgetting),
         "In the picture a disc is as large as the probability of a state given the whole text, a ring as "
         "that given the tokens up to it; lines are moves, orange is the likeliest path.",

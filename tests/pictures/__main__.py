@@ -1,0 +1,5 @@
+import sys
+
+from tests.pictures import draw
+
+draw(*sys.argv[1:])
