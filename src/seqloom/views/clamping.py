@@ -1,8 +1,8 @@
 """What a text costs a model when some of its heads of attention are switched off, token by token.
 
 A head is removed as `ablation` removes it: a copy of the model has zeros where the head's vector enters the
-output projection. What is measured is the model on one text: the bits of its tokens; for a classifier those of
-the label that the whole model gives; for a tagger how many of its own tags change.
+output projection. What is measured is the model on one text: the bits of its tokens; for a classifier those
+of the label that the whole model gives; for a tagger how many of its own tags change.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ def clamped(model: Any, example: Any, options: ClampedOptions) -> Sheet:
     cost = _difference(bits, left)
     many = f", {cost / len(rows):+.3f} for each of {len(rows):,}" if len(rows) > 1 else ""
     summary = [
-        f"Without {_listed(names)}, {what} costs {left:,.2f} bits instead of {bits:,.2f}: {cost:+,.2f}{many}.",
+        f"Without {_listed(names)}, {what} costs {left:,.2f} bits instead of {bits:,.2f}: {cost:+,.2f}"
+        f"{many}.",
         *said,
         *remarks(model),
     ]
@@ -54,7 +55,9 @@ def clamped(model: Any, example: Any, options: ClampedOptions) -> Sheet:
     def draw(page: bool) -> Charts:
         if len(rows) == 1:
             values = [("whole", bits), ("without", left)]
-            return {what: token_bars([(name, value, f"{value:.2f} bits") for name, value in values])}
+            return {
+                what: token_bars([(name, value, f"{value:.2f} bits") for name, value in values])
+            }
         drawn = [(row["token"], _drawn(row["cost"])) for row in rows[:MAX_DRAWN]]
         joiner = "" if model.task == "language model" else " "
         return {"What it costs": coloured_tokens(drawn, SIDES, joiner=joiner, unit="bits")}
@@ -78,12 +81,15 @@ def chosen(model: Any, off: Sequence[str]) -> tuple[list[str], dict[str, Columns
     if not off:
         raise ConfigError("off must name at least one head or layer; got none", ["off"])
     names: list[str] = []
-    columns: dict[str, Columns] = {}
+    whole: dict[str, Columns] = {}
+    several: dict[str, list[int]] = {}
     for one in off:
         number, dot, head = one.strip().partition(".")
         at = int(number) if number.isascii() and number.isdecimal() else len(layers)
         layer = layers[at] if at < len(layers) else ""
-        part = parts.get((layer, str(int(head)) if head.isdecimal() else head) if dot else (layer, ALL_HEADS))
+        part = parts.get(
+            (layer, str(int(head)) if head.isdecimal() else head) if dot else (layer, ALL_HEADS)
+        )
         if part is None or (dot and not head.isdecimal()):
             raise ConfigError(
                 f"off must name layers from 0 to {len(layers) - 1}, or heads such as 0.{max(0, last)}; got "
@@ -92,12 +98,11 @@ def chosen(model: Any, off: Sequence[str]) -> tuple[list[str], dict[str, Columns
             )
         names.append(f"head {part.part} of {layer}" if dot else f"all heads of {layer}")
         for weights, some in part.names.items():
-            before = columns.get(weights, ())
-            if some is None or before is None:
-                columns[weights] = None
+            if some is None or weights in whole:
+                whole[weights] = None
             else:
-                columns[weights] = [*before, *range(some.start, some.stop)]
-    return names, columns
+                several.setdefault(weights, []).extend(range(some.start, some.stop))
+    return names, {**several, **whole}
 
 
 # ---- measuring: rows with the bits of both models, what costs them, and what must be said
@@ -146,7 +151,9 @@ def _classified(model: Any, other: Any, example: Any) -> Measured:
     answer = int(whole.argmax())
     rows = _of_scores([str(model.classes[answer])], whole[[answer]], left[[answer]])
     now = model.classes[int(left.argmax())]
-    kept = "It is still the answer." if now == model.classes[answer] else f"The answer is {now} now."
+    kept = (
+        "It is still the answer." if now == model.classes[answer] else f"The answer is {now} now."
+    )
     return rows, f"the answer {model.classes[answer]}", [kept]
 
 
