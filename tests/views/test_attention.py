@@ -351,6 +351,37 @@ def test_costs_are_differences_of_bits(gpt):
     assert low <= rows[0]["bits_cost"] <= high
 
 
+# ---- switching heads off on one text
+
+
+def test_a_text_without_some_heads(gpt):
+    """Heads together are as one after the other; a layer is all its heads and their bias."""
+    parts = {(part.layer, part.part): part.names for part in parts_of(gpt)}
+    one, two = (parts["blocks.0.attention", head] for head in ("1", "3"))
+    layer = parts["blocks.1.attention", ALL_HEADS]
+    expected = -without(without(without(gpt, one), two), layer).score(WORDS) / np.log(2)
+    data = seqloom.inspect.clamped(gpt, WORDS, off=["0.1", "0.3", "1"]).data
+    assert data["bits"] == pytest.approx(-gpt.score(WORDS) / np.log(2), rel=1e-5)
+    assert data["bits without"] == pytest.approx(expected, rel=1e-5)
+    assert abs(data["cost"]) > 1e-3
+    assert sum(row["cost"] for row in data["rows"]) == pytest.approx(data["cost"])
+
+
+@pytest.mark.parametrize("off", [[], ["2"], ["0.4"], ["0."], ["x"], ["-1"], ["0.0.0"], ["\u00b2"]])
+def test_heads_that_are_not_there(gpt, off):
+    with pytest.raises(ConfigError, match=r"off must name"):
+        seqloom.inspect.clamped(gpt, WORDS, off=off)
+
+
+def test_what_changes_for_other_tasks():
+    model = seqloom.load(NEWEST / "transformer")
+    data = seqloom.inspect.clamped(model, ("abc", "cab"), off=["2.0"]).data
+    assert data["bits"] == pytest.approx(-model.score("abc", "cab") / np.log(2), rel=1e-5)
+    data = seqloom.inspect.clamped(seqloom.load(NEWEST / "bert"), WORDS, off=["1"]).data
+    scores = np.array(seqloom.load(NEWEST / "bert").token_scores(WORDS))
+    assert [row["bits"] for row in data["rows"]] == pytest.approx((-scores / np.log(2)).tolist())
+
+
 def test_the_model_itself_stays_as_it_is(gpt):
     before = gpt.score(WORDS)
     seqloom.inspect.ablation(gpt, WORDS)

@@ -27,7 +27,9 @@ from seqloom.views.tracing import trace
 from seqloom.views.translation import alignment
 
 GRID, MAP = 36, 512  # tiles of a side: of a small map among others, and of one alone
-ALIGNMENT = "alignment"  # in place of a layer: the mean of all that look from a target to its source
+ALIGNMENT = (
+    "alignment"  # in place of a layer: the mean of all that look from a target to its source
+)
 
 
 class Heard:
@@ -65,7 +67,9 @@ def heads(shelf: Shelf, asked: Fields) -> dict[str, Any]:
         "rows": rows,
         "maps": [{"shape": each.shown.shape, "shades": packed(each.shown, 8)} for each in maps],
         "layers": layer_names(model),
-        "removable": sorted({part.layer for part in parts_of(model)}) if heads_and_text(model) else [],
+        "removable": sorted({part.layer for part in parts_of(model)})
+        if heads_and_text(model)
+        else [],
         "target": model.translate(example) if written else None,
         "said": heard.said,
     }

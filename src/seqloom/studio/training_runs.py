@@ -19,7 +19,7 @@ MOST = 12  # runs that are shown together
 
 def runs(shelf: Shelf) -> dict[str, Any]:
     """Return the runs that can be shown, those that are being trained first, then the newest."""
-    found = []
+    found: list[dict[str, Any]] = []
     for name, path in _places(shelf).items():
         if (place := place_of(path)) is not None:
             written = place.stamp[1] / 1e9

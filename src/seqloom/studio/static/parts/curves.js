@@ -54,7 +54,7 @@ export function Curves({ title, series, xLabel, yLabel = "", log = false, height
   return html`<figure class="curves" role="group" aria-label=${label}><figcaption><b>${title}</b>${yLabel && html` <span class="soft small">${yLabel}</span>`}</figcaption><div ref=${box}>
     ${good.length ? html`<svg width=${width} height=${height} role="img" aria-label=${`${label}: ${good.map((one) => `${one.name}, last ${brief(one.points.at(-1)[1])}`).slice(0, 6).join("; ")}`} onPointerMove=${move} onPointerLeave=${() => onAt(null)}>
       ${(log ? powers(y0, y1) : round(y0, y1, height / 55)).map((value) => html`<g key=${value}><line class="grid" x1=${left} x2=${width - right} y1=${py(value)} y2=${py(value)} /><text x=${left - 7} y=${py(value)} dy=".35em" text-anchor="end">${brief(value)}</text></g>`)}
-      ${round(x0, x1, width / 110).map((value) => html`<text key=${`x${value}`} x=${px(value)} y=${height - 18} text-anchor="middle">${brief(value)}</text>`)}
+      ${round(x0, x1, width / 75).map((value) => html`<text key=${`x${value}`} x=${px(value)} y=${height - 18} text-anchor="middle">${brief(value)}</text>`)}
       <text class="name" x=${width - right} y=${height - 4} text-anchor="end">${xLabel}</text>
       ${at !== null && at >= x0 && at <= x1 && html`<line class="at" x1=${px(at)} x2=${px(at)} y1=${top} y2=${height - bottom} />`}
       ${good.map((one) => html`<g key=${one.name} class=${`hue${one.hue % HUES}`}><path d=${path(one.points)} class=${one.dashed ? "dashed" : ""} />

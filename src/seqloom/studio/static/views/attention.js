@@ -60,9 +60,8 @@ function Grid({ found, maps, costs, by, layer, head, off, mode, onPick, onToggle
         const map = maps[count++], is = i === layer && row.head === head, cost = costs?.[`${name} ${row.head}`];
         const value = by === "cost" ? (cost === undefined ? "" : `${cost > 0 ? "+" : ""}${number(cost, 3)}`) : by === "distance" ? `${number(row.distance, 1)} away` : `${number(row.entropy, 2)} bits`;
         return html`<button type="button" key=${row.head} class=${`head ${gone(i, row.head) ? "off" : ""}`} tabindex=${is ? 0 : -1} aria-pressed=${String(is)} data-layer=${i} data-head=${row.head}
-          style=${by === "cost" && cost !== undefined ? { backgroundColor: twoSided(cost, most) } : {}} onClick=${() => pick(i, row.head)}
-          aria-label=${`${name}, head ${row.head}: ${row.pattern}, entropy ${number(row.entropy, 2)} bits, distance ${number(row.distance, 1)}${cost === undefined ? "" : `, cost ${number(cost, 3)} bits`}${gone(i, row.head) ? ", switched off" : ""}`}>
-          ${map && html`<${Small} map=${map} />`}<b>${row.pattern}</b><span data-value>${value}</span></button>`;
+          style=${by === "cost" && cost !== undefined ? { backgroundColor: twoSided(cost, most) } : {}} onClick=${() => pick(i, row.head)}>
+          ${map && html`<${Small} map=${map} />`}<span class="said">${`${name}, head ${row.head}${gone(i, row.head) ? ", switched off" : ""}: `}</span><b>${row.pattern}</b>${" "}<span data-value>${value}</span></button>`;
       })}</div></div>`)}</div>`;
 }
 
@@ -73,7 +72,7 @@ function Cost({ answer, off, names, task, onClear }) {
   useEffect(() => setAt(null), [answer.values]);
   const most = Math.max(0.5, ...rows.map((row) => Math.abs(row.cost)));
   const glued = task === "language model";
-  return html`<section class="cost" aria-label="what it costs"><h2>What it costs to switch ${off.size > 1 ? "these" : "this"} off</h2>
+  return html`<section class=${`cost ${answer.waiting ? "stale" : ""}`} aria-label="what it costs"><h2>What it costs to switch ${off.size > 1 ? "these" : "this"} off</h2>
     <p>Off: ${names.join(", ")}. <button type="button" onClick=${onClear}>All on again</button></p>
     <${Said} answer=${answer} />
     ${data && data.cost !== undefined && html`<p><span class="big" data-cost>${data.cost > 0 ? "+" : ""}${number(data.cost, 2)}</span> bits: <span data-without>${number(data["bits without"], 2)}</span> without, ${number(data.bits, 2)} with everything.</p>`}
@@ -164,7 +163,7 @@ export default function Attention({ models, chosen, text, options, change }) {
       <${Said} answer=${one} />
     ${shown && map && html`
       ${shown.said.filter((line) => !found.said.includes(line)).map((line) => html`<p class="soft" key=${line}>${line}</p>`)}
-      <div>
+      <div class=${one.waiting ? "stale" : ""}>
         ${itself ? html`<${Tokens} names=${shown.keys} colour=${tint(at === null ? average : row)} at=${at} onAt=${setAt} label="the text, coloured by what is looked at" />`
           : html`<p class="small soft">The target looks ...</p><${Tokens} names=${shown.steps} colour=${() => "transparent"} at=${at} onAt=${setAt} label="the target; choose a token" />
             <p class="small soft">... at the source.</p><${Tokens} names=${shown.keys} colour=${tint(at === null ? average : row)} at=${null} lead=${false} label="the source, coloured by what is looked at" />`}

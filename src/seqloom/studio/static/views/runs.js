@@ -98,7 +98,7 @@ function Inside({ run, several }) {
   return html`${gates.length > 0 && html`<section class="gatebars"><h2>Gates at the last look${several ? `: ${run.run}` : ""}</h2><p class="soft small">Share of values below 0.1 (closed) and above 0.9 (open); of a candidate or state, beyond 0.8 on either side.</p>
       <${Bars} label="gates that are closed or at an end" rows=${gates.flatMap((gate) => {
         const name = gate.name.replace(/^recurrent\./, "layer ");
-        return [{ key: `${gate.name} low`, name: gate.high ? `${name} closed` : `${name} at an end`, title: gate.name, value: gate.low }, ...(gate.high ? [{ key: `${gate.name} high`, name: `${name} open`, title: gate.name, value: gate.high }] : [])];
+        return [{ key: `${gate.name} low`, name: gate.high ? `${name} closed` : `${name} at ends`, title: gate.name, value: gate.low }, ...(gate.high ? [{ key: `${gate.name} high`, name: `${name} open`, title: gate.name, value: gate.high }] : [])];
       })} /></section>`}
     ${reach.map(([stack, points]) => html`<section key=${stack}><${Curves} title=${`How far back gradients reach${several ? `: ${run.run}` : ""}`} yLabel="share of the gradient one step back" log=${true} xLabel="steps back" series=${[{ name: stack, hue: 0, dots: true, points: Object.entries(points).map(([distance, share]) => [Number(distance), share]) }]} /></section>`)}`;
 }
@@ -137,9 +137,9 @@ export default function Runs({ all, options, change }) {
     <div class="controls" data-unsaved><${Choice} label="against" value=${by} choices=${[["steps", "steps"], ["tokens", "tokens"], ["seconds", "seconds"]]} onChange=${(value) => change({ options: { by: value === "steps" ? null : value } })} /></div>
     ${names.length > 0 && html`<${Said} answer=${answer} />`}
     ${Object.entries(answer.values?.problems ?? {}).map(([name, problem]) => html`<p class="note" role="status" key=${name}>${problem}</p>`)}
-    ${found && html`<${Table} label="the runs" columns=${[{ title: "run", of: (run) => run.run }, { title: "state", of: (run) => run.state.split(",")[0].replace("still ", "") }, { title: "steps", of: (run) => run.steps.toLocaleString("en"), sort: (run) => run.steps }, { title: "passes", of: (run) => (run.epochs == null ? "-" : number(run.epochs, 2)) },
+    ${found && html`<${Table} label="the runs" columns=${[{ title: "run", of: (run) => run.run }, { title: "state", of: (run) => (run.state.startsWith("finished") ? "finished" : run.state.split(";")[0].replace(/^still | \(process \d+\)/g, "")) }, { title: "steps", of: (run) => run.steps.toLocaleString("en"), sort: (run) => run.steps }, { title: "passes", of: (run) => (run.epochs == null ? "-" : number(run.epochs, 2)) },
         { title: "time", of: (run) => (run.seconds == null ? "-" : run.seconds < 100 ? `${number(run.seconds, 1)} s` : `${number(run.seconds / 60, 1)} min`) }, { title: "loss", of: (run) => (run.loss == null ? "-" : number(run.loss, 4)), sort: (run) => run.loss },
-        { title: "best held-out", of: (run) => (run.valid == null ? "-" : number(run.valid, 4)), sort: (run) => run.valid }, { title: "at step", of: (run) => run.best_step?.toLocaleString("en") ?? "-" }, { title: "clipped", of: (run) => (run.clipped == null ? "-" : percent(run.clipped)) }]} rows=${found.runs.map((run) => ({ ...run, name: run.run }))} />
+        { title: "best held-out", of: (run) => (run.valid == null ? "-" : html`${number(run.valid, 4)} <span class="soft">${run.criterion}</span>`), sort: (run) => run.valid }, { title: "at step", of: (run) => run.best_step?.toLocaleString("en") ?? "-" }, { title: "clipped", of: (run) => (run.clipped == null ? "-" : percent(run.clipped)) }]} rows=${found.runs.map((run) => ({ ...run, name: run.run }))} />
       <div class="runpage"><div>
       ${drawn.filter((one) => one.big).map((one) => html`<div class="curvegrid first" key=${one.title}><${Curves} ...${one} xLabel=${by} at=${at} onAt=${setAt} /></div>`)}
       <div class="curvegrid">${drawn.filter((one) => !one.big).map((one) => html`<${Curves} key=${one.title} ...${one} xLabel=${by} at=${at} onAt=${setAt} />`)}
