@@ -1,5 +1,5 @@
 """Draw the pictures of docs/studio.md again: `python -m tests.studio.pictures [NAME...]`, with the models of
-the newest comparison in the cache (`make compare`). Of each picture the colours are reduced to 128.
+the newest comparison in the cache (`make compare`). Of each picture the colours are reduced to 256.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from urllib.parse import quote
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 LINE = quote("The queen was old and grey. Long live the ")
-# name: address, height in pixels, and what is clicked before
+# name: address and height in pixels
 PICTURES = {
-    "compare": ("compare", 690, ""),
-    "place": ("compare?m=bpe-mixture", 690, ".coloured span:nth-child(9)"),
-    "next": ("next?m=byte-3&m=bpe-3&m=lstm&m=gpt&t=" + quote("O Romeo, wher"), 640, ""),
-    "surprise": ("surprise?m=lstm&other=byte-3", 640, ""),
-    "tour": (f"next?tour=4&m=byte-3&m=lstm&by=characters&t={LINE}", 700, ""),
-    "game": ("game?from=60&g=1.1.2.1.1.1.4.1.1.1.1.1.2.1.1.1.2.1.1.1&show=1", 760, ""),
+    "compare": ("compare", 690),
+    "place": ("compare?m=bpe-mixture&at=24", 870),
+    "next": ("next?m=byte-3&m=bpe-3&m=lstm&m=gpt&t=" + quote("O Romeo, wher"), 640),
+    "surprise": ("surprise?m=lstm&other=byte-3", 640),
+    "tour": (f"next?tour=4&m=byte-3&m=lstm&by=characters&t={LINE}", 700),
+    "game": ("game?from=60&g=1.1.2.1.1.1.4.1.1.1.1.1.2.1.1.1.2.1.1.1&show=1", 900),
 }
 
 
@@ -31,18 +31,16 @@ def main(names: list[str]) -> None:
     with open_studio() as studio:
         for browser in launched():
             for name in names or PICTURES:
-                place, height, clicked = PICTURES[name]
+                place, height = PICTURES[name]
                 page = Page(browser, studio.address)
+                page.page.set_default_timeout(300_000)
                 page.page.set_viewport_size({"width": 1200, "height": height})
                 page.open(place)
                 page.quiet()
-                if clicked:
-                    page.page.locator(clicked).first.click()
-                    page.quiet()
                 page.page.wait_for_timeout(500)
                 path = IMAGES / f"studio-{name}.png"
                 page.page.screenshot(path=path)
-                Image.open(path).convert("RGB").quantize(128).save(path, optimize=True)
+                Image.open(path).convert("RGB").quantize(256).save(path, optimize=True)
                 print(f"{path}: {path.stat().st_size:,} bytes")
                 page.close()
 
