@@ -74,7 +74,10 @@ class Page:
 
     def quiet(self) -> None:
         """Wait until nothing is asked for any more."""
-        self.page.wait_for_load_state("networkidle")
+        self.page.wait_for_load_state(
+            "networkidle"
+        )  # of the page; what was asked later is waited for next
+        self.page.wait_for_function("() => !document.querySelector('main .wait')")
 
     def photograph(self, name: str) -> None:
         """Keep a picture, where pictures are wanted."""

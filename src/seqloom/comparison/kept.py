@@ -19,7 +19,7 @@ NAME = "comparison.json"  # as in a report
 
 def keep(comparison: Comparison, directory: Path, wanted: Sequence[str], *, running: bool) -> None:
     """Write the comparison beside its rungs, with where they are and some lines of held-out text; also
-    while it runs, so that who watches sees what there is. `wanted`: all rungs, trained or not yet.
+    while it runs, so that who watches sees what there is. `wanted`: all rungs, also those still to come.
     """
     if not comparison.results or not directory.is_dir():
         return

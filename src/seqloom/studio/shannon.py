@@ -3,7 +3,7 @@
 Shannon 1951, "Prediction and entropy of printed English": somebody who guesses like you, told only at
 which guess you were right, could restore the text. So a character costs what its number of guesses costs
 in a code, and that may be compared with a model's bits for the same character. The code here is adaptive:
-it learns from your guesses so far how often you need one, two, three. With many guesses it costs the
+it learns from the guesses before how often you need one, two, three. With many guesses it costs the
 entropy of their numbers, Shannon's upper bound, and a beginner's luck is not taken for skill.
 """
 
