@@ -523,7 +523,7 @@ def test_nothing_hides_the_standard_library(path):
 
 # ---- budgets: what the house may weigh. A commit that raises one of them says why.
 
-MAX_FILES = 530
+MAX_FILES = 533  # a prediction in parts, and one head of attention in numbers
 MAX_KILOTOKENS = {  # thousands of Python tokens of a folder; "" are the files of the package itself
     "": 24,
     "charts": 45,
@@ -535,7 +535,7 @@ MAX_KILOTOKENS = {  # thousands of Python tokens of a folder; "" are the files o
     "interop": 44,
     "kernels": 52,
     "metrics": 32,
-    "models": 160,
+    "models": 161,  # one head of attention, number by number
     "nn": 38,
     "reference": 11,
     "runtime": 25,
@@ -545,7 +545,7 @@ MAX_KILOTOKENS = {  # thousands of Python tokens of a folder; "" are the files o
     "testing": 14,
     "text": 28,
     "training": 18,
-    "views": 57,
+    "views": 63,  # one prediction in numbers, for every kind of language model
 }
 
 
