@@ -85,9 +85,13 @@ def comes(page, selector, text):
     page.wait_for_function(there, arg=[selector, text])
 
 
-@pytest.mark.parametrize("view", VIEWS)
-@pytest.mark.parametrize(("size", "scheme"), LOOKS)
-def test_every_view_in_every_look(browser, inside, view, size, scheme):
+CASES = [(view, look) for view in ("step", "gates", "reach") for look in LOOKS]
+CASES += [("step-gpt", ("phone", "dark")), ("step-ngram", ("phone", "light"))]
+
+
+@pytest.mark.parametrize(("view", "look"), CASES, ids=str)
+def test_every_view_in_every_look(browser, inside, view, look):
+    size, scheme = look
     made = Page(browser, inside.address, size, scheme)
     made.check_look(VIEWS[view], f"{view}-{size}-{scheme}")
     if AXE is not None:
@@ -251,7 +255,7 @@ def test_order_and_units_need_no_request(opened):
 
 def test_reach_is_the_librarys(opened, inside):
     opened.open(f"reach?m=lstm&m=rnn&t={quote(LINE)}")
-    opened.page.locator(".uplot").first.wait_for()
+    opened.page.locator(".said li").nth(1).wait_for()  # both have answered
     figure = opened.page.locator("figure").first
     figure.locator("summary").click()
     lines = figure.locator("details tbody").inner_text().split("\n")
