@@ -11,6 +11,7 @@ import pytest
 
 import seqloom
 from seqloom import HMM, Mixture, NGram
+from seqloom.views import catalogue
 from tests.studio.browser import AXE, LOOKS, Page
 from tests.studio.shelves import EVIL_LINE, HOSTILE
 from tests.studio.shelves import TEXT as TRAINED
@@ -247,6 +248,22 @@ def test_order_and_units_need_no_request(opened):
     opened.page.locator("[data-unit]").nth(4).click()
     opened.page.locator(".traces").wait_for()
     assert opened.page.locator(".trace").count() == 6
+    assert not [url for url in asked if not url.endswith("/studio/models")]
+
+
+def test_a_held_gate_costs_what_the_library_says(opened, inside):
+    """At once: all gates and values are in the first answer."""
+    if "clamp" not in catalogue.VIEWS:
+        pytest.skip("no view clamp")
+    opened.open(f"gates?m=lstm&t={quote(LINE)}&hold=f%3D1")
+    rows = seqloom.inspect.clamp(model_of(inside, "lstm"), LINE).data["rows"]
+    more = {f"{row['gate']}={row['value']}": f"{row['more']:+.3f}" for row in rows}
+    comes(opened.page, "[data-more]", more["f=1"])
+    opened.quiet()
+    asked = []
+    opened.page.on("request", lambda request: asked.append(request.url))
+    opened.page.get_by_role("button", name="held at its mean").click()
+    comes(opened.page, "[data-more]", more["f=mean"])
     assert not [url for url in asked if not url.endswith("/studio/models")]
 
 
