@@ -88,31 +88,6 @@ class StepOptions(LayerOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PredictionOptions(LayerOptions):
-    token: int | None = option(
-        None,
-        "the token of the text that is predicted, from 1  [default: the last, </s>: what follows the text]",
-        minimum=1,
-        maximum=MAX_INTEGER,
-    )
-    rank: int | None = option(
-        None,
-        "explain the token of this rank, 1 being the likeliest  [default: the token that came]",
-        minimum=1,
-        maximum=MAX_INTEGER,
-    )
-    head: int | None = option(
-        None, "the head of a Transformer, from 0  [default: 0]", minimum=0, maximum=MAX_INTEGER
-    )
-    unit: int | None = option(
-        None,
-        f"{UNIT}; of a head one of its numbers  [default: the one that changes most, of a head 0]",
-        minimum=0,
-        maximum=MAX_INTEGER,
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
 class UnrolledOptions(Config):
     steps: int = option(4, "steps that are drawn", minimum=1, maximum=12)
 
@@ -135,6 +110,31 @@ class SimilarOptions(LayerOptions):
         maximum=MAX_INTEGER,
     )
     count: int = option(10, "places that are shown", minimum=1, maximum=1000)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictionOptions(LayerOptions):
+    token: int | None = option(
+        None,
+        "the token of the text that is predicted, from 1  [default: the last, </s>: what follows the text]",
+        minimum=1,
+        maximum=MAX_INTEGER,
+    )
+    rank: int | None = option(
+        None,
+        "explain the token of this rank, 1 being the likeliest  [default: the token that came]",
+        minimum=1,
+        maximum=MAX_INTEGER,
+    )
+    head: int | None = option(
+        None, "the head of a Transformer, from 0  [default: 0]", minimum=0, maximum=MAX_INTEGER
+    )
+    unit: int | None = option(
+        None,
+        f"{UNIT}; of a head one of its numbers  [default: the one that changes most, of a head 0]",
+        minimum=0,
+        maximum=MAX_INTEGER,
+    )
 
 
 # ---- gradients
