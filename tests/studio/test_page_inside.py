@@ -11,6 +11,7 @@ import pytest
 
 import seqloom
 from seqloom import HMM, Mixture, NGram
+from seqloom.views import catalogue
 from tests.studio.browser import AXE, LOOKS, Page
 from tests.studio.shelves import EVIL_LINE, HOSTILE
 from tests.studio.shelves import TEXT as TRAINED
@@ -85,9 +86,13 @@ def comes(page, selector, text):
     page.wait_for_function(there, arg=[selector, text])
 
 
-@pytest.mark.parametrize("view", VIEWS)
-@pytest.mark.parametrize(("size", "scheme"), LOOKS)
-def test_every_view_in_every_look(browser, inside, view, size, scheme):
+CASES = [(view, look) for view in ("step", "gates", "reach") for look in LOOKS]
+CASES += [("step-gpt", ("phone", "dark")), ("step-ngram", ("phone", "light"))]
+
+
+@pytest.mark.parametrize(("view", "look"), CASES, ids=str)
+def test_every_view_in_every_look(browser, inside, view, look):
+    size, scheme = look
     made = Page(browser, inside.address, size, scheme)
     made.check_look(VIEWS[view], f"{view}-{size}-{scheme}")
     if AXE is not None:
@@ -246,12 +251,28 @@ def test_order_and_units_need_no_request(opened):
     assert not [url for url in asked if not url.endswith("/studio/models")]
 
 
+def test_a_held_gate_costs_what_the_library_says(opened, inside):
+    """At once: all gates and values are in the first answer."""
+    if "clamp" not in catalogue.VIEWS:
+        pytest.skip("no view clamp")
+    opened.open(f"gates?m=lstm&t={quote(LINE)}&hold=f%3D1")
+    rows = seqloom.inspect.clamp(model_of(inside, "lstm"), LINE).data["rows"]
+    more = {f"{row['gate']}={row['value']}": f"{row['more']:+.3f}" for row in rows}
+    comes(opened.page, "[data-more]", more["f=1"])
+    opened.quiet()
+    asked = []
+    opened.page.on("request", lambda request: asked.append(request.url))
+    opened.page.get_by_role("button", name="held at its mean").click()
+    comes(opened.page, "[data-more]", more["f=mean"])
+    assert not [url for url in asked if not url.endswith("/studio/models")]
+
+
 # ---- gradients
 
 
 def test_reach_is_the_librarys(opened, inside):
     opened.open(f"reach?m=lstm&m=rnn&t={quote(LINE)}")
-    opened.page.locator(".uplot").first.wait_for()
+    opened.page.locator(".said li").nth(1).wait_for()  # both have answered
     figure = opened.page.locator("figure").first
     figure.locator("summary").click()
     lines = figure.locator("details tbody").inner_text().split("\n")

@@ -105,31 +105,6 @@ class StepOptions(LayerOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PredictionOptions(LayerOptions):
-    token: int | None = option(
-        None,
-        "the token of the text that is predicted, from 1  [default: the last, </s>: what follows the text]",
-        minimum=1,
-        maximum=MAX_INTEGER,
-    )
-    rank: int | None = option(
-        None,
-        "explain the token of this rank, 1 being the likeliest  [default: the token that came]",
-        minimum=1,
-        maximum=MAX_INTEGER,
-    )
-    head: int | None = option(
-        None, "the head of a Transformer, from 0  [default: 0]", minimum=0, maximum=MAX_INTEGER
-    )
-    unit: int | None = option(
-        None,
-        f"{UNIT}; of a head one of its numbers  [default: the one that changes most, of a head 0]",
-        minimum=0,
-        maximum=MAX_INTEGER,
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
 class ClampOptions(Config):
     gate: str | None = option(
         None, "i, f, g or o of an LSTM, r, z or n of a GRU  [default: each in turn]", metavar="GATE"
@@ -168,6 +143,31 @@ class SimilarOptions(LayerOptions):
         maximum=MAX_INTEGER,
     )
     count: int = option(10, "places that are shown", minimum=1, maximum=1000)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictionOptions(LayerOptions):
+    token: int | None = option(
+        None,
+        "the token of the text that is predicted, from 1  [default: the last, </s>: what follows the text]",
+        minimum=1,
+        maximum=MAX_INTEGER,
+    )
+    rank: int | None = option(
+        None,
+        "explain the token of this rank, 1 being the likeliest  [default: the token that came]",
+        minimum=1,
+        maximum=MAX_INTEGER,
+    )
+    head: int | None = option(
+        None, "the head of a Transformer, from 0  [default: 0]", minimum=0, maximum=MAX_INTEGER
+    )
+    unit: int | None = option(
+        None,
+        f"{UNIT}; of a head one of its numbers  [default: the one that changes most, of a head 0]",
+        minimum=0,
+        maximum=MAX_INTEGER,
+    )
 
 
 # ---- gradients

@@ -5,6 +5,7 @@ state to the probability of the next token.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,12 +18,24 @@ from seqloom.decoding.stepper import prefill
 from seqloom.errors import ConfigError
 from seqloom.views.catalogue import view
 from seqloom.views.configs import PredictionOptions
-from seqloom.views.predicting import SHOWN, Part, Place, floats, parts_of, quoted
+from seqloom.views.predicting import SHOWN, Part, Place, Told, quoted
+from seqloom.views.predicting_counts import of_hmm, of_mixture, of_ngram, of_uniform
+from seqloom.views.predicting_networks import floats, of_cell, of_head, of_window
 from seqloom.views.reading import remarks
 from seqloom.views.recurrence import joiner_of
 from seqloom.views.token_costs import window_of
 
 TOP = 5
+
+FAMILIES: dict[str, Callable[[Place], Told]] = {
+    "ngram": of_ngram,
+    "hmm": of_hmm,
+    "mixture": of_mixture,
+    **dict.fromkeys(("rnn", "lstm", "gru"), of_cell),
+    "gpt": of_head,
+    "nplm": of_window,
+    "uniform": of_uniform,
+}
 
 
 @view
@@ -36,7 +49,7 @@ def prediction(model: LanguageModel, text: str, options: PredictionOptions) -> S
     state, found = prefill(stepper, [np.asarray(ids[begin:at], np.int64)])
     log_probs = found[0].astype(np.float64)
     place = Place(model, text, ids, begin, at, _word(log_probs, ids, at, options), options)
-    family, parts, chosen = parts_of(place)
+    family, parts, chosen = FAMILIES.get(model.name, of_others)(place)
     for name in ("layer", "head", "unit"):
         given = getattr(options, name)
         if given is not None and name not in chosen:
@@ -83,6 +96,11 @@ def prediction(model: LanguageModel, text: str, options: PredictionOptions) -> S
         summary,
         lines=_lines(parts, following),
     )
+
+
+def of_others(place: Place) -> Told:
+    """Return that nothing is told apart."""
+    return place.model.name, [], {}
 
 
 def _chosen(n: int, number: int | None) -> int:

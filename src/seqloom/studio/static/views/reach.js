@@ -9,7 +9,7 @@ import { Signature, inPython, inShell } from "../parts/signature.js";
 const PATH = "/studio/inspect/gradients";
 const MOST = 6; // models at a time
 const GAINS = [0.5, 1, 1.5, 3, 6]; // those of the demonstration
-const FRESH = { cell: ["rnn", "lstm", "gru"], start: "normal", distance: 100 };
+const FRESH = { cell: ["rnn", "lstm", "gru"], start: "normal", distance: 100, hidden: 32 };
 const KINDS = { "dh/dh": "the state", "dc/dc": "the cell of an LSTM", "forget gates": "the product of forget gates" };
 export const power = (value) => (value === null || value === undefined ? "-" : value === 0 ? "0" : value >= 0.01 && value < 1000 ? value.toPrecision(3) : value.toExponential(1));
 
@@ -54,14 +54,14 @@ function Fresh({ options, set }) {
   const at = asked ? GAINS.indexOf(Number(options.gain)) : 2;
   const body = (gain) => ({ ...FRESH, gain });
   const [curves, many] = useAsked([asked ? [PATH, body(GAINS[at])] : null, asked ? [PATH, {}] : null]);
-  useEffect(() => { // so that the slider moves at once
+  useEffect(() => { // so that the slider's next step is there at once
     if (!curves.values || curves.waiting) return undefined;
     const ended = new AbortController();
     (async () => {
-      for (const gain of GAINS) await askOnce(PATH, body(gain), { signal: ended.signal }).catch(() => null);
+      for (const gain of [GAINS[at + 1], GAINS[at - 1]].filter(Boolean)) await askOnce(PATH, body(gain), { signal: ended.signal }).catch(() => null);
     })();
     return () => ended.abort();
-  }, [curves.values, curves.waiting]);
+  }, [curves.values, curves.waiting, at]);
   const rows = curves.values?.data.rows ?? [];
   const chart = useMemo(() => {
     const x = [...new Set(rows.map((row) => row.distance))].sort((a, b) => a - b);
@@ -71,12 +71,12 @@ function Fresh({ options, set }) {
   const left = FRESH.cell.map((name) => [name, rows.find((row) => row.layer === name && row.distance === last)?.["dh/dh"]]);
   const measured = (many.values?.data.rows ?? []).filter((row) => row.what.startsWith("tanh"));
   return html`<section aria-label="fresh cells"><h2>Fresh cells</h2>
-    <p class="soft">Untrained cells of 64 units that read noise. The gain multiplies the recurrent matrices: below about 2 a plain RNN forgets, above it explodes.</p>
+    <p class="soft">Untrained cells of 32 units that read noise. The gain multiplies the recurrent matrices: below about 2 a plain RNN forgets, above it explodes.</p>
     <div class="controls" data-unsaved>${asked ? html`<${Slider} label="gain" min="0" max=${GAINS.length - 1} value=${at} shown=${(i) => String(GAINS[i])} onChange=${(i) => set({ gain: GAINS[i] })} />` : html`<button type="button" onClick=${() => set({ gain: 1.5 })}>Measure fresh cells</button> <span class="soft small">takes some seconds the first time</span>`}</div>
     ${asked && html`<${Said} answer=${curves} />
       ${last && html`<p data-left>Left of a change after ${last} steps: ${left.map(([name, value], i) => html`${i ? ", " : ""}${name} <b>${power(value)}</b>`)}.</p>
       <${Lines} x=${chart.x} series=${chart.series} label=${`what is left of a change in fresh cells, gain ${GAINS[at]}`} xLabel="steps" yLabel="largest factor" logY shown=${power} height=${280} />`}
-      ${measured.length > 0 && html`<h3 class="spaced">A plain RNN at each gain, over many seeds</h3><${Table} label="what is left after 100 steps, by gain" best=${GAINS[at]} columns=${[
+      ${measured.length > 0 && html`<h3 class="spaced">A plain RNN of 64 units at each gain, over many seeds</h3><${Table} label="what is left after 100 steps, by gain" best=${GAINS[at]} columns=${[
         { title: "gain", of: (row) => row.gain }, { title: "left after 100 steps", of: (row) => power(row.median) },
         { title: "middle 95 %", of: (row) => `${power(row.low)} to ${power(row.high)}` }, { title: "mean slope of tanh", of: (row) => row.slope.toFixed(2) },
       ]} rows=${measured.map((row) => ({ ...row, name: row.gain }))} />`}
@@ -99,6 +99,6 @@ export default function Reach({ models, chosen, text, options, change }) {
     ${found.some(Boolean) && html`<ul class="said">${picked.map((model, i) => answers[i]?.values && html`<li key=${model.name}><b>${model.name}</b>: ${answers[i].values.summary.join(" ")}</li>`)}</ul>`}
     <${Fresh} options=${options} set=${set} />
     <${Signature} view="reach" models=${picked} text=${text} seed=${asked ? 0 : null}
-      terminal=${[...picked.map((model) => `seqloom inspect gradients ${inShell(model.path)} ${inShell(text)} --json`), ...(asked ? [`seqloom inspect gradients --cell ${FRESH.cell.join(",")} --start normal --gain ${options.gain} --json`] : [])]}
-      python=${["import seqloom", ...picked.map((model) => `seqloom.inspect.gradients(seqloom.load(${inPython(model.path)}), ${inPython(text)}).data`), ...(asked ? [`seqloom.inspect.gradients(cell=("rnn", "lstm", "gru"), start="normal", gain=${options.gain}).data`] : [])]} />`;
+      terminal=${[...picked.map((model) => `seqloom inspect gradients ${inShell(model.path)} ${inShell(text)} --json`), ...(asked ? [`seqloom inspect gradients --cell ${FRESH.cell.join(",")} --start normal --hidden ${FRESH.hidden} --gain ${options.gain} --json`] : [])]}
+      python=${["import seqloom", ...picked.map((model) => `seqloom.inspect.gradients(seqloom.load(${inPython(model.path)}), ${inPython(text)}).data`), ...(asked ? [`seqloom.inspect.gradients(cell=("rnn", "lstm", "gru"), start="normal", hidden=${FRESH.hidden}, gain=${options.gain}).data`] : [])]} />`;
 }

@@ -128,7 +128,7 @@ export default function Step({ models, chosen, text, options, change }) {
         ${data.parts.length === 0 && html`<p class="soft">${answer.values.summary.at(-1)}</p>`}
         <section class="part" aria-label="What comes next"><h2><span class="ordinal" aria-hidden="true">${data.parts.length + 1}</span>What comes next</h2>
           <p class="soft">The same for every token; the five likeliest. Click one to see where its probability comes from.</p>
-          <${Bars} label="the likeliest next tokens" whole=${Math.max(data.next[0]?.[1] ?? 1, 0.05)} rows=${data.next.map(([name, share], i) => ({ key: i, name: seen(name), value: share, title: "where its probability comes from", onClick: () => set({ rank: i + 1 }) }))} />
+          <${Bars} label="the likeliest next tokens" whole=${Math.max(data.next[0]?.[1] ?? 1, 0.05)} rows=${data.next.map(([name, share], i) => ({ key: i, name: seen(name), value: share, title: "explain this one", onClick: () => set({ rank: i + 1 }) }))} />
           ${asked.rank && at < count - 1 && html`<p><button type="button" data-unsaved onClick=${() => set({ rank: null })}>explain what came: ${seen(data.came)}</button></p>`}
           ${at === count - 1 && html`<p class="small"><a href=${written({ view: "next", models: [model.name], text })}>The same on the board</a></p>`}</section>
       </div><aside aria-label="The chosen number">${card}</aside></div>
