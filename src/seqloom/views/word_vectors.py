@@ -126,7 +126,8 @@ def _map(
     vectors: Embedder, groups: Mapping[str, Sequence[str]], method: Method, seed: int
 ) -> Sheet:
     spots, titles = map_words(vectors, groups, method=method, seed=seed)
-    summary = f"{len(spots):,} words, " + (
+    what = "texts" if vectors.task == "sentence vectors" else "words"
+    summary = f"{len(spots):,} {what}, " + (
         "t-SNE" if method == "tsne" else f"{titles[0]}, {titles[1]}"
     )
     return _sheet(

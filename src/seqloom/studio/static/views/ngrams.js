@@ -76,13 +76,13 @@ export default function Ngrams({ models, chosen, text, options, change }) {
       <${Table} label="where the probability comes from" columns=${columns} rows=${rows} />
       ${answer.values.summary.slice(1).map((line) => html`<p class="soft small">${line}</p>`)}
       <h2>What may follow, by order</h2><p class="soft">A click goes on with that token. Counts stand behind the bars where the model tells them.</p>
-      <div class="columns">${found.continuations.filter((one) => one.known > 0).map((one) => html`<section class="column" key=${one.order} aria-label=${`order ${one.order}`}>
+      <div class="columns tight">${found.continuations.filter((one) => one.known > 0).map((one) => html`<section class="column" key=${one.order} aria-label=${`order ${one.order}`}>
         <header><h3>${one.context ? html`after <code>${one.context}</code>` : "after anything"}</h3><span class="soft small">${whole(one.known)} kinds${one.total === null ? "" : ` of ${whole(one.total)}`}</span></header>
         <${Bars} label=${`after ${one.context || "anything"}`} whole=${Math.max(one.tokens[0].probability, 0.05)} rows=${one.tokens.map((row) => ({ key: row.token + row.text, name: row.token, title: `${row.count === null ? "" : `counted ${whole(row.count)} times; `}go on with ${visible(row.text)}`, value: row.probability, onClick: () => push(row.text) }))} /></section>`)}</div>
       <h2>The lines behind it</h2>
       <${FileBox} label=${file ? `${file.name}: open another` : "Look in a text of your own"} accept=".txt" onText=${(content, name) => setFile({ name, content })}>
         ${found.places ? html`<p class="soft">${found.places.count ? html`<code>${found.places.ngram}</code> occurs ${whole(found.places.count)} times in ${file?.name ?? "the text that comes with seqloom"}.` : html`<code>${found.places.ngram}</code> does not occur in ${file?.name ?? "the text that comes with seqloom"}.`}</p>
-        <ol class="behind">${found.places.lines.map((line, i) => html`<li key=${i}><small>${found.places.kind} ${whole(line.unit)}</small> <q>${line.text}</q></li>`)}</ol>` : null}<//>
+        <ol class="behind">${found.places.lines.map((line, i) => html`<li key=${i}><small>${found.places.kind} ${whole(line.unit)}</small> <q>${line.text.slice(0, line.at[0])}<mark>${line.text.slice(...line.at)}</mark>${line.text.slice(line.at[1])}</q></li>`)}</ol>` : null}<//>
       <${Discount} model=${model} text=${text} at=${found.number - 1} options=${options} set=${set} corpus=${file} />`}
     <${Signature} view="ngrams" models=${[model]} text=${text}
       terminal=${[`seqloom inspect backoff ${inShell(model.path)} ${inShell(text)} --token ${found?.number ?? 1} --continuations ${ROWS} --corpus ${file ? inShell(file.name) : BUNDLED} --json`, `seqloom inspect discounts ${inShell(model.path)} ${inShell(text)}${file ? ` --corpus ${inShell(file.name)}` : ""} --json`]}

@@ -3,9 +3,8 @@
 import { html } from "../parts/html.js";
 import { useAsk } from "../parts/ask.js";
 import { Choice, Slider, TextBox } from "../parts/controls.js";
-import { Lines } from "../parts/charts.js";
 import { None } from "../parts/none.js";
-import { useWidth } from "../parts/plots.js";
+import { Axes, path as drawn, ticks, useWidth } from "../parts/plots.js";
 import { Folded, Said, Table, number, percent, visible } from "../parts/shown.js";
 import { Signature, inPython, inShell } from "../parts/signature.js";
 
@@ -43,9 +42,18 @@ function Editable({ label, corner, rows, columns, value, changed, onSet }) {
     if (event.target.value !== "" && given >= 0 && given <= 1) onSet(row, column, given);
     else event.target.value = value(row, column).toFixed(3);
   };
-  return html`<div class="wide" tabindex="0" role="region" aria-label=${label}><table class="numbers cells"><caption>${label}</caption><thead><tr><th scope="col">${corner}</th>${columns.map(([key, name]) => html`<th scope="col" key=${key} title=${name}>${short(name, 12)}</th>`)}</tr></thead>
+  return html`<div class="wide" tabindex="0" role="region" aria-label=${label}><table class="numbers cells"><caption>${label}</caption><thead><tr><th scope="col">${corner}</th>${columns.map(([key, name]) => html`<th scope="col" key=${key} title=${name}>${short(name, 8)}</th>`)}</tr></thead>
     <tbody>${rows.map(([row, name]) => html`<tr key=${row}><th scope="row" title=${name}>${short(name)}</th>${columns.map(([column, other]) => html`<td key=${column}><input type="number" min="0" max="1" step="0.01"
       aria-label=${`${label}: ${name}, ${other}`} class=${changed(row, column) ? "changed" : ""} value=${value(row, column).toFixed(3)} onChange=${set(row, column)} /></td>`)}</tr>`)}</tbody></table></div>`;
+}
+
+function Forgetting({ distances }) {
+  const [place, width] = useWidth();
+  const many = Math.max(2, distances.length);
+  return html`<div ref=${place}><${Axes} width=${width} height=${180} x=${[1, many]} y=${[0, 1]} label="distance of two beliefs that began apart, token by token" xLabel="token" yLabel="distance"
+      xTicks=${ticks(1, many, Math.min(many, 12)).filter(Number.isInteger).map((t) => [t, String(t)])}>${(across, up) => html`<path class="line" d=${drawn(distances.map((value, t) => [across(t + 1), up(value)]))} />
+      ${distances.length <= 60 && distances.map((value, t) => html`<circle key=${t} class="here" cx=${across(t + 1)} cy=${up(value)} r="4"><title>${number(value, 4)}</title></circle>`)}`}<//></div>
+    <${Folded}><${Table} label="distance of two beliefs" columns=${[{ title: "token", of: (row) => row.name }, { title: "distance", of: (row) => number(row.value, 5) }]} rows=${distances.slice(0, 500).map((value, t) => ({ name: t + 1, value }))} /><//>`;
 }
 
 function read(text) {
@@ -105,8 +113,8 @@ export default function TrellisView({ models, chosen, text, options, change }) {
         rows=${found.rows.slice(0, 500).map((row) => ({ ...row, name: row.number }))} /><//>
       ${found.tables && html`<${Tables} found=${found} rows=${rows} edits=${edits} set=${set} />`}
       <h2>Forgetting</h2><p class="soft">Begun in another state, how different is the belief after each token? 1 is as different as can be, 0 the same.</p>
-      <${Lines} key=${found.forgetting.length} label="distance of two beliefs that began apart" x=${found.forgetting.map((_, t) => t + 1)} series=${[{ name: "distance", y: found.forgetting }]} xLabel="token" yLabel="distance" height=${200} />`}
+      <${Forgetting} distances=${found.forgetting} />`}
     <${Signature} view="trellis" models=${[model]} text=${text}
       terminal=${isChanged && ofLanguage ? [`printf %s ${inShell(JSON.stringify(edits))} > tables.json`, `${line} --tables tables.json --json`] : [`${line} --json`]}
-      python=${["import json, pathlib, seqloom", ...(isChanged && ofLanguage ? [`pathlib.Path("tables.json").write_text(${inPython(JSON.stringify(edits))})`] : []), `seqloom.inspect.trellis(seqloom.load(${inPython(model.path)}), ${inPython(text)}${first > 1 ? `, first=${first}` : ""}${isChanged && ofLanguage ? ', tables="tables.json"' : ""}).data`].map((one, i) => (i || isChanged ? one : "import seqloom"))} />`;
+      python=${["import pathlib, seqloom", ...(isChanged && ofLanguage ? [`pathlib.Path("tables.json").write_text(${inPython(JSON.stringify(edits))})`] : []), `seqloom.inspect.trellis(seqloom.load(${inPython(model.path)}), ${inPython(text)}${first > 1 ? `, first=${first}` : ""}${isChanged && ofLanguage ? ', tables="tables.json"' : ""}).data`].map((one, i) => (i || isChanged ? one : "import seqloom"))} />`;
 }
