@@ -71,8 +71,8 @@ LABELLED = [
     ("so dull", "bad"),
 ]
 TAGGED = [
-    [("the", "DET"), ("dog", "NOUN"), ("runs", "VERB")],
-    [("a", "DET"), ("cat", "NOUN"), ("sat", "VERB")],
+    (["the", "dog", "runs"], ["DET", "NOUN", "VERB"]),
+    (["a", "cat", "sat"], ["DET", "NOUN", "VERB"]),
 ]
 
 

@@ -79,7 +79,7 @@ def test_every_view_in_every_look(opened, view):
 
 def test_it_writes_what_generate_writes(opened, studio):
     opened.open("play?m=endless&t=to%20be&temp=0.7&k=5&p=0.9&max=30&seed=3")
-    opened.page.get_by_role("button", name="Write").click()
+    opened.page.get_by_role("button", name="Write", exact=True).click()
     opened.page.get_by_text("30 tokens in").wait_for()
     model = model_of(studio, "endless")
     options = {"temperature": 0.7, "top_k": 5, "top_p": 0.9, "max_tokens": 30, "seed": 3}
@@ -110,7 +110,7 @@ def test_stop_ends_the_work(opened, studio):
     engine.stepper = Slow()
     try:
         opened.open("play?m=endless&t=to%20be&max=1000")
-        opened.page.get_by_role("button", name="Write").click()
+        opened.page.get_by_role("button", name="Write", exact=True).click()
         opened.page.wait_for_function(
             "() => document.querySelector('[data-written]')?.textContent.length > 3"
         )
@@ -202,9 +202,7 @@ def test_lines_of_a_text_of_ones_own(opened, tmp_path):
     opened.page.get_by_label("Look in a text of your own").set_input_files(tmp_path / "own.txt")
     opened.page.get_by_text("occurs 24 times in own.txt").wait_for()
     assert opened.page.locator(".behind mark").first.inner_text() == "bler"
-    opened.page.get_by_text(
-        "Counted anew in own.txt:train"
-    ).wait_for()  # as the reader's file is called
+    opened.page.get_by_text("Counted anew in eight tenths of own.txt").wait_for()
 
 
 def test_changed_tables_are_computed_by_the_library(opened, studio, tmp_path):
@@ -254,8 +252,6 @@ def test_vectors_are_the_librarys(opened, studio):
     answers = [word for word, _ in model.analogy("to", "be", "the", 8)]
     assert [name for name, _ in bars(opened.page, "answers")] == answers
     assert said(opened.page, "[data-cosine]") == f"{model.similarity('to', 'be'):.3f}"
-    leans = seqloom.inspect.leaning
-    assert leans
     found = dict(bars(opened.page, "leaning towards to or be"))
     from seqloom.models.word_vectors.debias import bias_direction
 

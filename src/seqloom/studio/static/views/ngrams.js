@@ -38,7 +38,7 @@ function Discount({ model, text, at, options, set, corpus }) {
   const row = found && step ? found.rows[step - 1] : null;
   const shares = found ? (row ? found.shares[step - 1] : found.own_shares)[at] : null;
   return html`<h2>If every count lost the same</h2>
-    <p class="soft">${found ? `Counted anew in ${found.counted}, measured on ${found.measured}. ` : ""}A small discount trusts what was seen, a large one leaves more to shorter contexts.</p>
+    <p class="soft">${found ? `Counted anew in eight tenths of ${corpus?.name ?? "the text that comes with seqloom"}, measured on another tenth. ` : ""}A small discount trusts what was seen, a large one leaves more to shorter contexts.</p>
     <${Said} answer=${answer} />
     ${found && html`<div class="controls" data-unsaved><${Slider} label="discount" min="0" max=${found.rows.length} value=${step} shown=${(i) => (i ? found.rows[i - 1].discount.toFixed(2) : "by the counts")} onChange=${(i) => set({ d: i || null })} />
       <button type="button" onClick=${() => set({ d: found.rows.findIndex((one) => one.discount === found.best) + 1 })}>Best of these</button></div>
