@@ -15,16 +15,17 @@ const short = (name, most = 17) => (name.length > most ? `${name.slice(0, most -
 function Trellis({ found, first, rows }) {
   const [place, room] = useWidth();
   const drawn = found.tokens.slice(first, first + COLUMNS);
-  const step = Math.max(COLUMN * 0.7, Math.min(92, (room - LEFT - 30) / Math.max(1, drawn.length)));
-  const [width, height] = [LEFT + drawn.length * step + 8, TOP + rows.length * ROW + 6];
-  const x = (t) => LEFT + (t - first + 0.5) * step;
+  const left = room < 520 ? 84 : LEFT;
+  const step = Math.max(COLUMN * 0.7, Math.min(92, (room - left - 30) / Math.max(1, drawn.length)));
+  const [width, height] = [left + drawn.length * step + 8, TOP + rows.length * ROW + 6];
+  const x = (t) => left + (t - first + 0.5) * step;
   const y = (state) => TOP + (rows.indexOf(state) + 0.5) * ROW;
   const path = found.path.map((name) => found.states.indexOf(name));
   const size = (share) => RADIUS * Math.sqrt(Math.max(0, share));
   return html`<div ref=${place}></div><div class="wide" tabindex="0" role="region" aria-label="trellis"><svg class="trellis" width=${width} height=${height} viewBox=${`0 0 ${width} ${height}`} role="img"
       aria-label=${`states of ${drawn.length} tokens; the table below has the numbers`}>
     ${drawn.map((token, i) => html`<text key=${`t${i}`} x=${x(first + i)} y="16" text-anchor="middle" class="token">${short(visible(token), 9)}</text>`)}
-    ${rows.map((state) => html`<g key=${`s${state}`}><line class="grid" x1=${LEFT} x2=${width} y1=${y(state)} y2=${y(state)} /><text x="4" y=${y(state) + 4}>${short(found.states[state])}<title>${found.states[state]}</title></text></g>`)}
+    ${rows.map((state) => html`<g key=${`s${state}`}><line class="grid" x1=${left} x2=${width} y1=${y(state)} y2=${y(state)} /><text x="4" y=${y(state) + 4}>${short(found.states[state], room < 520 ? 11 : 17)}<title>${found.states[state]}</title></text></g>`)}
     ${found.moves.filter(([, from, to]) => rows.includes(from) && rows.includes(to)).map(([t, from, to, share]) => html`<line key=${`${t} ${from} ${to}`} class=${path[t] === from && path[t + 1] === to ? "move way" : "move"} x1=${x(t)} y1=${y(from)} x2=${x(t + 1)} y2=${y(to)} stroke-width=${0.5 + 5 * share} />`)}
     ${drawn.map((token, i) => rows.map((state) => {
       const [then, later] = [found.filter[first + i][state], found.smoothing[first + i][state]];
