@@ -523,7 +523,7 @@ def test_nothing_hides_the_standard_library(path):
 
 # ---- budgets: what the house may weigh. A commit that raises one of them says why.
 
-MAX_FILES = 530
+MAX_FILES = 533
 MAX_KILOTOKENS = {  # thousands of Python tokens of a folder; "" are the files of the package itself
     "": 24,
     "charts": 45,
@@ -535,17 +535,17 @@ MAX_KILOTOKENS = {  # thousands of Python tokens of a folder; "" are the files o
     "interop": 44,
     "kernels": 52,
     "metrics": 32,
-    "models": 160,
+    "models": 163,  # discounts that are given, continuations, changed tables
     "nn": 38,
     "reference": 11,
     "runtime": 25,
     "serving": 22,
     "studio": 12,
-    "tasks": 16,
+    "tasks": 17,  # verbs of analogies and similarity
     "testing": 14,
     "text": 28,
     "training": 18,
-    "views": 57,
+    "views": 60,  # discounts; continuations of backoff, tables of trellis
 }
 
 

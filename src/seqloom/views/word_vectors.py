@@ -118,7 +118,7 @@ def leaning_along(
     """Draw how far words lean along the direction of some pairs, such as (he, she)."""
     from seqloom.models.word_vectors.debias import bias_direction, report
 
-    line = bias_direction(vectors, pairs)
+    line = bias_direction(vectors, list(pairs))
     return leaning(report(vectors.vectors, None, tests={}, direction=line, neutral=list(words)))
 
 
