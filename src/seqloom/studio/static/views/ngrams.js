@@ -73,7 +73,7 @@ export default function Ngrams({ models, chosen, text, options, change }) {
     ${found && html`<div class="tokens" role="group" aria-label="tokens">${found.tokens.slice(0, 300).map((token, i) => html`<button key=${i} type="button" aria-pressed=${String(i + 1 === found.number)} aria-label=${`token ${i + 1}: ${token}`} onClick=${() => set({ token: i + 1 })}>${token}</button>`)}</div>
       <p><span class="big" data-p-model>${part(found.probability, 5)}</span> <span class="soft">${answer.values.summary[0]}</span></p>
       <${Stack} orders=${found.rows.map((row) => row.order)} shares=${found.rows.map((row) => row.share)} label="what each order adds" />
-      <${Table} label="where the probability comes from" columns=${columns} rows=${rows} />
+      <${Table} label="parts of the probability" columns=${columns} rows=${rows} />
       ${answer.values.summary.slice(1).map((line) => html`<p class="soft small">${line}</p>`)}
       <h2>What may follow, by order</h2><p class="soft">A click goes on with that token. Counts stand behind the bars where the model tells them.</p>
       <div class="columns tight">${found.continuations.filter((one) => one.known > 0).map((one) => html`<section class="column" key=${one.order} aria-label=${`order ${one.order}`}>
