@@ -77,7 +77,7 @@ export default function Ngrams({ models, chosen, text, options, change }) {
       ${answer.values.summary.slice(1).map((line) => html`<p class="soft small">${line}</p>`)}
       <h2>What may follow, by order</h2><p class="soft">A click goes on with that token. Counts stand behind the bars where the model tells them.</p>
       <div class="columns tight">${found.continuations.filter((one) => one.known > 0).map((one) => html`<section class="column" key=${one.order} aria-label=${`order ${one.order}`}>
-        <header><h3>${one.context ? html`after <code>${one.context}</code>` : "after anything"}</h3><span class="soft small">${whole(one.known)} kinds${one.total === null ? "" : ` of ${whole(one.total)}`}</span></header>
+        <header><h3>${one.context ? html`after <code>${one.context}</code>` : "after anything"}</h3><span class="soft small">${one.known === 1 ? "1 kind" : `${whole(one.known)} kinds`}${one.total === null ? "" : ` of ${whole(one.total)}`}</span></header>
         <${Bars} label=${`after ${one.context || "anything"}`} whole=${Math.max(one.tokens[0].probability, 0.05)} rows=${one.tokens.map((row) => ({ key: row.token + row.text, name: row.token, title: `${row.count === null ? "" : `counted ${whole(row.count)} times; `}go on with ${visible(row.text)}`, value: row.probability, onClick: () => push(row.text) }))} /></section>`)}</div>
       <h2>The lines behind it</h2>
       <${FileBox} label=${file ? `${file.name}: open another` : "Look in a text of your own"} accept=".txt" onText=${(content, name) => setFile({ name, content })}>
