@@ -95,3 +95,45 @@ def test_the_view_of_both():
     assert tagged.data["path"] == tagger.predict(["the", "dogs", "run"])
     with pytest.raises(seqloom.errors.ConfigError, match="first must be from 1 to 3"):
         inspect.trellis(tagger, "the dogs run", first=4)
+
+
+def test_changed_tables(tmp_path):
+    """What is given stays, the rest of its row makes room; the trellis is that of a chain with them."""
+    model = seqloom.HMM(states=3, iterations=5, tokenizer="word").fit(
+        "the cat sat\na dog ran\n" * 4
+    )
+    place = tmp_path / "tables.json"
+    place.write_text(
+        '{"start": {"0": 0.5}, "transitions": {"1": {"0": 0.9, "2": 0.6}}, "emissions": {"2": {"cat": 0.25}}}'
+    )
+    found = inspect.trellis(model, "the cat", tables=str(place))
+    assert any("3 rows are changed" in line for line in found.summary)
+    start, transitions, emissions = (np.array(one) for one in model.chain.arrays().values())
+    start[1:] *= 0.5 / start[1:].sum()
+    start[0] = 0.5
+    transitions[1] = [0.6, 0, 0.4]  # more than one is divided by its sum
+    cat = model.tokenizer.id("cat")
+    others = np.arange(emissions.shape[1]) != cat
+    emissions[2, others] *= 0.75 / emissions[2, others].sum()
+    emissions[2, cat] = 0.25
+    chain = CategoricalHMM(start, transitions, emissions)
+    ids, _ = model.encode("the cat")
+    expected = of_chain(chain, np.asarray(ids))
+    assert found.data["log_prob"] == pytest.approx(expected.log_prob)
+    assert found.data["smoothing"] == pytest.approx(expected.smoothed)
+    words = found.data["tables"]["words"]
+    assert found.data["tables"]["emissions"][2][words.index("cat")] == pytest.approx(0.25)
+    for text, message in (
+        ('{"start": {"9": 0.5}}', "no column 9"),
+        ('{"transitions": {"7": {"0": 1}}}', "no state 7"),
+        ('{"emissions": {"0": {"zebra": 1}}}', "no token"),
+        ('{"start": {"0": 2}}', "from 0 to 1"),
+        ('{"begin": {}}', "start, transitions, emissions"),
+        ("[", "not JSON"),
+    ):
+        place.write_text(text)
+        with pytest.raises(seqloom.errors.ConfigError, match=message):
+            inspect.trellis(model, "the cat", tables=str(place))
+    place.write_text('{"emissions": {"0": {"cat": 0}, "1": {"cat": 0}, "2": {"cat": 0}}}')
+    with pytest.raises(seqloom.errors.DataError, match="cannot occur: token 2"):
+        inspect.trellis(model, "the cat", tables=str(place))

@@ -37,6 +37,7 @@ def served(server, task):
 def test_every_verb_of_every_model_is_tried_here(server):
     """A new verb needs a test of its own."""
     known = {"predict", "tag", "translate", "score", "fill", "forecast", "anomalies", "nearest"}
+    known |= {"analogy", "similarity"}
     for one in server.catalogue:
         assert set(one.verbs) <= known
 
@@ -147,6 +148,20 @@ def test_neighbours(server):
     (found,) = results(server, "nearest", "sentence-encoder", ["cat"], among=among, number=1)
     expected = server.models["sentence-encoder"].nearest("cat", 1, among=among)
     assert found["nearest"][0]["text"] == expected[0][0]
+
+
+def test_analogies_and_similarities(server):
+    model = server.models["word2vec"]
+    (found,) = results(server, "analogy", "word2vec", [["cat", "dog", "sea"]], number=2)
+    expected = model.analogy("cat", "dog", "sea", 2)
+    assert [one["text"] for one in found["answers"]] == [word for word, _ in expected]
+    for name in ("word2vec", "sentence-encoder"):
+        (found,) = results(server, "similarity", name, [["cat", "dog"]])
+        cosine = server.models[name].similarity("cat", "dog")
+        assert found == {"texts": ["cat", "dog"], "cosine": pytest.approx(cosine, abs=1e-6)}
+    refused = server.post("/analogy", model="word2vec", inputs=[["cat", "dog"]])
+    assert refused.status == 400
+    assert "three words" in refused.error["message"]
 
 
 @pytest.mark.parametrize("name", ["sentence-encoder", "word2vec", "lstm"])

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from seqloom import HMM, NGram, Word2Vec
+from seqloom import HMM, HMMTagger, NaiveBayes, NGram, SeasonalNaive, Word2Vec
 from seqloom.decoding.stepper import prefill
 
 TEXT = "".join(
@@ -59,4 +60,26 @@ def make_shelf(folder: Path) -> Path:
         model.save(folder / "rungs" / f"rung-{at}")
         (folder / "rungs" / f"rung-{at}" / "result.json").write_text(result(name, bits))
     Word2Vec(dimensions=4, epochs=1, min_count=1).fit(TEXT).save(folder / "vectors")
+    save_others(folder)
     return folder
+
+
+LABELLED = [
+    ("a good film", "good"),
+    ("dull and long", "bad"),
+    ("good fun", "good"),
+    ("so dull", "bad"),
+]
+TAGGED = [
+    (["the", "dog", "runs"], ["DET", "NOUN", "VERB"]),
+    (["a", "cat", "sat"], ["DET", "NOUN", "VERB"]),
+]
+
+
+def save_others(folder: Path) -> None:
+    """Save models of other tasks, and one that never ends its text."""
+    NaiveBayes().fit(LABELLED).save(folder / "labels")
+    HMMTagger().fit(TAGGED).save(folder / "tags")
+    wave = [10 + 3 * math.sin(math.pi * t / 6) + 0.1 * (t % 5) for t in range(120)]
+    SeasonalNaive(horizon=6, season=12).fit(wave).save(folder / "wave")
+    NGram(order=3, tokenizer="byte", unit="stream").fit(TEXT).save(folder / "endless")

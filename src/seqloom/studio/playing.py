@@ -6,6 +6,13 @@ from typing import Any
 
 from seqloom.serving.catalogue import Served
 from seqloom.serving.openapi import fields_of
+from seqloom.tasks.task import Verb
+
+
+def _different(verbs: dict[str, Verb]) -> dict[str, Verb]:
+    """Return the verbs without further names of the same one."""
+    first = {id(verb): name for name, verb in reversed(verbs.items())}
+    return {name: verb for name, verb in verbs.items() if first[id(verb)] == name}
 
 
 def abilities(served: Served) -> dict[str, Any]:
@@ -22,6 +29,6 @@ def abilities(served: Served) -> dict[str, Any]:
                 "numbers": verb.numbers,
                 "options": fields_of(verb.options, verb.names),
             }
-            for name, verb in served.verbs.items()
+            for name, verb in _different(served.verbs).items()
         ],
     }

@@ -15,7 +15,7 @@ from seqloom.serving.fields import Fields, Refused
 
 MOST_STEPS = 2000  # of each series that are drawn, the last ones
 MOST_COLUMNS = 8
-EXAMPLE_SEASONS, EXAMPLE_STEPS = 4, 400  # of a series that stands for one where none is given
+EXAMPLE_SEASONS = 4  # of a series that stands for one where none is given
 
 
 def look_ahead(served: Served, asked: Fields) -> dict[str, Any]:
@@ -87,7 +87,8 @@ def example(model: Any) -> str:
     that does not belong there.
     """
     season = max(model.season, 2)
-    steps = max(min(EXAMPLE_SEASONS * season, EXAMPLE_STEPS), 3 * model.horizon, 24)
+    steps = max(EXAMPLE_SEASONS * season, 3 * model.horizon, model.window, 24)
+    steps = min(steps, MOST_STEPS)
     mean, std = (np.ravel(np.asarray(model.scale[name], float)) for name in ("mean", "std"))
     at = np.arange(steps)
     noise = np.random.default_rng(0).normal(0.0, 0.1, (steps, len(mean)))

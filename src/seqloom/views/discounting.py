@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -41,7 +42,8 @@ def discounts(model: NGram, text: str, options: DiscountsOptions) -> Sheet:
     starts = np.cumsum(lengths) - lengths
     begins = np.repeat(starts, lengths)[:MOST]
     grid = [step / options.steps for step in range(1, options.steps + 1)]
-    rows, shares = [], []
+    rows: list[dict[str, Any]] = []
+    shares = []
     for one in discounted(model, train, grid):
         costs = -one.model.trie.score(valid, tokenizer.eos_id).astype(np.float64) / math.log(2)
         rows.append({"discount": one.discount, "bits": float(costs.sum() / size)})

@@ -119,9 +119,10 @@ def _of_language(model: Any, text: str, changed: str | None) -> Found:
     if changed is not None:
         edits = read_edits(_read(changed), tokenizer.id)
         chain = edited(chain, edits)
+        rows = f"{edits.n_rows:,} rows are" if edits.n_rows != 1 else "One row is"
         said.append(
-            f"{edits.n_rows:,} rows of the tables are changed. What was given stays, and the rest of a row "
-            "is scaled so that it sums to one; given values with a sum above one are divided by it."
+            f"{rows} changed. What was given stays, and the rest of a row is scaled so that it sums to one; "
+            "given values with a sum above one are divided by it."
         )
         costs = chain.token_log_probs(ids)
         if np.isinf(costs).any():

@@ -236,7 +236,9 @@ def _places(
         low = int(ends[unit - 1]) + 1 if unit else 0
         high = int(ends[unit]) if unit < len(ends) else len(text)
         low, high = max(low, place - 60), min(high, place + 60)
-        lines.append({"unit": unit + 1, "text": tokenizer.decode(text[low:high])[:LINE]})
+        whole, first = tokenizer.decode(text[low:high]), max(place - len(gram) + 1 + begins, low)
+        ends_at = [len(tokenizer.decode(text[low:end])) for end in (first, place + 1)]
+        lines.append({"unit": unit + 1, "text": whole[:LINE], "at": ends_at})
     return {
         "ngram": _spelled(model, tuple(gram.tolist())),
         "count": len(where),

@@ -118,7 +118,7 @@ def leaning_along(
     """Draw how far words lean along the direction of some pairs, such as (he, she)."""
     from seqloom.models.word_vectors.debias import bias_direction, report
 
-    line = bias_direction(vectors, pairs)
+    line = bias_direction(vectors, list(pairs))
     return leaning(report(vectors.vectors, None, tests={}, direction=line, neutral=list(words)))
 
 
@@ -126,7 +126,8 @@ def _map(
     vectors: Embedder, groups: Mapping[str, Sequence[str]], method: Method, seed: int
 ) -> Sheet:
     spots, titles = map_words(vectors, groups, method=method, seed=seed)
-    summary = f"{len(spots):,} words, " + (
+    what = "texts" if vectors.task == "sentence vectors" else "words"
+    summary = f"{len(spots):,} {what}, " + (
         "t-SNE" if method == "tsne" else f"{titles[0]}, {titles[1]}"
     )
     return _sheet(

@@ -57,11 +57,11 @@ export function Whole({ answer }) {
     if (isObject(value) && Object.values(value).every((one) => typeof one === "number")) {
       const rows = Object.entries(value).sort((a, b) => b[1] - a[1]).slice(0, 20).map(([key, share]) => ({ name: key, value: share }));
       const shares = rows.every((row) => row.value >= 0 && row.value <= 1);
-      return shares && rows.length > 0 ? html`<h3>${title}</h3><${Bars} rows=${rows} label=${title} />` : null;
+      return shares && rows.length > 0 ? html`<h3 class="apart">${title}</h3><${Bars} rows=${rows} label=${title} />` : null;
     }
     if (Array.isArray(value) && value.length > 0 && value.every(isObject)) {
       const columns = [{ title: "", of: (row) => row.i + 1 }, ...Object.keys(value[0]).map((key) => ({ title: key.replaceAll("_", " "), of: (row) => brief(row.one[key] ?? null) }))];
-      return html`<h3>${title}</h3><${Table} label=${title} columns=${columns} rows=${value.slice(0, 200).map((one, i) => ({ name: i, i, one }))} />`;
+      return html`<h3 class="apart">${title}</h3><${Table} label=${title} columns=${columns} rows=${value.slice(0, 200).map((one, i) => ({ name: i, i, one }))} />`;
     }
     return null;
   });
@@ -78,7 +78,7 @@ export function Explained({ model, text, options }) {
   return html`<h2>What spoke for ${plain(found.label)}, and what for ${plain(found.against)}</h2>
     <p><span class="big" data-odds>${number(found.log_odds, 3)}</span> ${found.unit === "nats" ? "nats of log-odds" : ""} <span class="soft">${answer.values.summary[0]}</span></p>
     <p class="legend"><span><i style=${{ backgroundColor: twoSided(1, 1.2) }}></i>for ${plain(found.label)}</span><span><i style=${{ backgroundColor: twoSided(-1, 1.2) }}></i>for ${plain(found.against)}</span></p>
-    <${Coloured} label="words, coloured by what they added" pieces=${pieces} colour=${(piece) => twoSided(piece.value, most)} at=${null} onAt=${() => null} />
+    <${Coloured} label="words, coloured by what they added" pieces=${pieces} colour=${(piece) => twoSided(piece.value, 1.5 * most)} at=${null} onAt=${() => null} />
     <ul class="leans" aria-label="largest terms">${found.shares.map((one, i) => html`<li key=${i}><span class="name">${one.feature}</span>
       <span class="track" aria-hidden="true"><span class=${one.nats > 0 ? "right" : "left"} style=${{ width: `${(50 * Math.abs(one.nats)) / largest}%` }}></span></span>
       <span class="value">${one.nats > 0 ? "+" : ""}${number(one.nats, 3)}</span></li>`)}</ul>

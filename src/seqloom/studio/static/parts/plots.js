@@ -28,7 +28,7 @@ export function ticks(low, high, n = 5) {
 
 // A picture with axes: `x`, `y` are [low, high]; `children(at, top)` draws with functions from values to pixels.
 export function Axes({ width, height, x, y, xTicks, yTicks, label, xLabel, yLabel, children }) {
-  const [left, right, top, bottom] = [48, 10, 10, 34];
+  const [left, right, top, bottom] = [48, 10, yLabel ? 24 : 10, xLabel ? 38 : 22];
   const across = (value) => left + ((value - x[0]) / (x[1] - x[0] || 1)) * (width - left - right);
   const up = (value) => height - bottom - ((value - y[0]) / (y[1] - y[0] || 1)) * (height - top - bottom);
   return html`<svg class="plot" width=${width} height=${height} viewBox=${`0 0 ${width} ${height}`} role="img" aria-label=${label}>
@@ -36,7 +36,7 @@ export function Axes({ width, height, x, y, xTicks, yTicks, label, xLabel, yLabe
       <text x=${left - 6} y=${up(value) + 4} text-anchor="end">${value}</text></g>`)}
     ${(xTicks ?? ticks(...x).map((value) => [value, String(value)])).map(([value, name]) => html`<text key=${`x${value}`} x=${across(value)} y=${height - bottom + 15} text-anchor="middle">${name}</text>`)}
     <text class="name" x=${width - right} y=${height - 3} text-anchor="end">${xLabel}</text>
-    ${yLabel && html`<text class="name" x="2" y="9">${yLabel}</text>`}
+    ${yLabel && html`<text class="name" x="0" y="11">${yLabel}</text>`}
     ${children(across, up)}</svg>`;
 }
 

@@ -20,7 +20,7 @@ export async function* stream(path, body, signal) {
     left = events.pop();
     for (const event of events) {
       const data = event.replace(/^data: /, "");
-      if (data === "[DONE]") return;
+      if (data === "[DONE]") continue; // the connection ends by itself
       const values = JSON.parse(data);
       if (values.error) throw new Failed(values.error.message, values.error.code ?? 500);
       yield values;

@@ -38,7 +38,7 @@ function Discount({ model, text, at, options, set, corpus }) {
   const row = found && step ? found.rows[step - 1] : null;
   const shares = found ? (row ? found.shares[step - 1] : found.own_shares)[at] : null;
   return html`<h2>If every count lost the same</h2>
-    <p class="soft">${found ? `Counted anew in ${found.counted}, measured on ${found.measured}. ` : ""}A small discount trusts what was seen, a large one leaves more to shorter contexts.</p>
+    <p class="soft">${found ? `Counted anew in eight tenths of ${corpus?.name ?? "the text that comes with seqloom"}, measured on another tenth. ` : ""}A small discount trusts what was seen, a large one leaves more to shorter contexts.</p>
     <${Said} answer=${answer} />
     ${found && html`<div class="controls" data-unsaved><${Slider} label="discount" min="0" max=${found.rows.length} value=${step} shown=${(i) => (i ? found.rows[i - 1].discount.toFixed(2) : "by the counts")} onChange=${(i) => set({ d: i || null })} />
       <button type="button" onClick=${() => set({ d: found.rows.findIndex((one) => one.discount === found.best) + 1 })}>Best of these</button></div>
@@ -73,16 +73,16 @@ export default function Ngrams({ models, chosen, text, options, change }) {
     ${found && html`<div class="tokens" role="group" aria-label="tokens">${found.tokens.slice(0, 300).map((token, i) => html`<button key=${i} type="button" aria-pressed=${String(i + 1 === found.number)} aria-label=${`token ${i + 1}: ${token}`} onClick=${() => set({ token: i + 1 })}>${token}</button>`)}</div>
       <p><span class="big" data-p-model>${part(found.probability, 5)}</span> <span class="soft">${answer.values.summary[0]}</span></p>
       <${Stack} orders=${found.rows.map((row) => row.order)} shares=${found.rows.map((row) => row.share)} label="what each order adds" />
-      <${Table} label="where the probability comes from" columns=${columns} rows=${rows} />
+      <${Table} label="parts of the probability" columns=${columns} rows=${rows} />
       ${answer.values.summary.slice(1).map((line) => html`<p class="soft small">${line}</p>`)}
       <h2>What may follow, by order</h2><p class="soft">A click goes on with that token. Counts stand behind the bars where the model tells them.</p>
-      <div class="columns">${found.continuations.filter((one) => one.known > 0).map((one) => html`<section class="column" key=${one.order} aria-label=${`order ${one.order}`}>
-        <header><h3>${one.context ? html`after <code>${one.context}</code>` : "after anything"}</h3><span class="soft small">${whole(one.known)} kinds${one.total === null ? "" : ` of ${whole(one.total)}`}</span></header>
+      <div class="columns tight">${found.continuations.filter((one) => one.known > 0).map((one) => html`<section class="column" key=${one.order} aria-label=${`order ${one.order}`}>
+        <header><h3>${one.context ? html`after <code>${one.context}</code>` : "after anything"}</h3><span class="soft small">${one.known === 1 ? "1 kind" : `${whole(one.known)} kinds`}${one.total === null ? "" : ` of ${whole(one.total)}`}</span></header>
         <${Bars} label=${`after ${one.context || "anything"}`} whole=${Math.max(one.tokens[0].probability, 0.05)} rows=${one.tokens.map((row) => ({ key: row.token + row.text, name: row.token, title: `${row.count === null ? "" : `counted ${whole(row.count)} times; `}go on with ${visible(row.text)}`, value: row.probability, onClick: () => push(row.text) }))} /></section>`)}</div>
       <h2>The lines behind it</h2>
       <${FileBox} label=${file ? `${file.name}: open another` : "Look in a text of your own"} accept=".txt" onText=${(content, name) => setFile({ name, content })}>
         ${found.places ? html`<p class="soft">${found.places.count ? html`<code>${found.places.ngram}</code> occurs ${whole(found.places.count)} times in ${file?.name ?? "the text that comes with seqloom"}.` : html`<code>${found.places.ngram}</code> does not occur in ${file?.name ?? "the text that comes with seqloom"}.`}</p>
-        <ol class="behind">${found.places.lines.map((line, i) => html`<li key=${i}><small>${found.places.kind} ${whole(line.unit)}</small> <q>${line.text}</q></li>`)}</ol>` : null}<//>
+        <ol class="behind">${found.places.lines.map((line, i) => html`<li key=${i}><small>${found.places.kind} ${whole(line.unit)}</small> <q>${line.text.slice(0, line.at[0])}<mark>${line.text.slice(...line.at)}</mark>${line.text.slice(line.at[1])}</q></li>`)}</ol>` : null}<//>
       <${Discount} model=${model} text=${text} at=${found.number - 1} options=${options} set=${set} corpus=${file} />`}
     <${Signature} view="ngrams" models=${[model]} text=${text}
       terminal=${[`seqloom inspect backoff ${inShell(model.path)} ${inShell(text)} --token ${found?.number ?? 1} --continuations ${ROWS} --corpus ${file ? inShell(file.name) : BUNDLED} --json`, `seqloom inspect discounts ${inShell(model.path)} ${inShell(text)}${file ? ` --corpus ${inShell(file.name)}` : ""} --json`]}

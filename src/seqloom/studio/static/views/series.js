@@ -89,7 +89,7 @@ export default function Series({ models, chosen, text, options, change }) {
     <p class="soft">What came, what ${model.name} expects next, and the steps that it did not expect. Drop a table with a column of times, or numbers alone, one a line.</p>
     <div class="controls"><${Choice} label="model" value=${model.name} choices=${models.map((one) => [one.name, one.name])} onChange=${(name) => change({ models: [name], options: { h: null, since: null } })} />
       ${found && found.horizon > 1 && html`<${Slider} label="steps ahead" min="1" max=${found.horizon} value=${horizon ?? found.horizon} onChange=${(value) => set({ h: value === found.horizon ? null : value })} />`}
-      ${times.length > 3 && html`<${Slider} label="forecast from" min=${Math.max(1, Math.floor(times.length / 2))} max=${times.length} value=${since < 0 ? times.length : since} shown=${(i) => (i < times.length ? day(times[i]) : "the end")} onChange=${(i) => set({ since: times[i] ?? null })} />`}
+      ${times.length > 3 && html`<${Slider} label="forecast begins at" min=${Math.max(1, Math.floor(times.length / 2))} max=${times.length} value=${since < 0 ? times.length : since} shown=${(i) => (i < times.length ? day(times[i]) : "the end")} onChange=${(i) => set({ since: times[i] ?? null })} />`}
       ${found?.anomalies && html`<${Slider} label="share of usual steps marked" min="0" max=${RATES.length - 1} value=${RATES.indexOf(rate)} shown=${(i) => `${RATES[i] * 100}%`} onChange=${(i) => set({ rate: i === USUAL ? null : i })} />`}
       ${found && html`<label class="tick"><input type="checkbox" checked=${options.all === "1"} onChange=${(event) => set({ all: event.target.checked ? "1" : null })} /> the whole series</label>`}</div>
     <${Said} answer=${answer} />

@@ -3,9 +3,8 @@
 import { html } from "../parts/html.js";
 import { useAsk } from "../parts/ask.js";
 import { Choice, Slider, TextBox } from "../parts/controls.js";
-import { Lines } from "../parts/charts.js";
 import { None } from "../parts/none.js";
-import { useWidth } from "../parts/plots.js";
+import { Axes, path as drawn, ticks, useWidth } from "../parts/plots.js";
 import { Folded, Said, Table, number, percent, visible } from "../parts/shown.js";
 import { Signature, inPython, inShell } from "../parts/signature.js";
 
@@ -16,16 +15,17 @@ const short = (name, most = 17) => (name.length > most ? `${name.slice(0, most -
 function Trellis({ found, first, rows }) {
   const [place, room] = useWidth();
   const drawn = found.tokens.slice(first, first + COLUMNS);
-  const step = Math.max(COLUMN * 0.7, Math.min(92, (room - LEFT - 30) / Math.max(1, drawn.length)));
-  const [width, height] = [LEFT + drawn.length * step + 8, TOP + rows.length * ROW + 6];
-  const x = (t) => LEFT + (t - first + 0.5) * step;
+  const left = room < 520 ? 84 : LEFT;
+  const step = Math.max(COLUMN * 0.7, Math.min(92, (room - left - 30) / Math.max(1, drawn.length)));
+  const [width, height] = [left + drawn.length * step + 8, TOP + rows.length * ROW + 6];
+  const x = (t) => left + (t - first + 0.5) * step;
   const y = (state) => TOP + (rows.indexOf(state) + 0.5) * ROW;
   const path = found.path.map((name) => found.states.indexOf(name));
   const size = (share) => RADIUS * Math.sqrt(Math.max(0, share));
   return html`<div ref=${place}></div><div class="wide" tabindex="0" role="region" aria-label="trellis"><svg class="trellis" width=${width} height=${height} viewBox=${`0 0 ${width} ${height}`} role="img"
       aria-label=${`states of ${drawn.length} tokens; the table below has the numbers`}>
     ${drawn.map((token, i) => html`<text key=${`t${i}`} x=${x(first + i)} y="16" text-anchor="middle" class="token">${short(visible(token), 9)}</text>`)}
-    ${rows.map((state) => html`<g key=${`s${state}`}><line class="grid" x1=${LEFT} x2=${width} y1=${y(state)} y2=${y(state)} /><text x="4" y=${y(state) + 4}>${short(found.states[state])}<title>${found.states[state]}</title></text></g>`)}
+    ${rows.map((state) => html`<g key=${`s${state}`}><line class="grid" x1=${left} x2=${width} y1=${y(state)} y2=${y(state)} /><text x="4" y=${y(state) + 4}>${short(found.states[state], room < 520 ? 11 : 17)}<title>${found.states[state]}</title></text></g>`)}
     ${found.moves.filter(([, from, to]) => rows.includes(from) && rows.includes(to)).map(([t, from, to, share]) => html`<line key=${`${t} ${from} ${to}`} class=${path[t] === from && path[t + 1] === to ? "move way" : "move"} x1=${x(t)} y1=${y(from)} x2=${x(t + 1)} y2=${y(to)} stroke-width=${0.5 + 5 * share} />`)}
     ${drawn.map((token, i) => rows.map((state) => {
       const [then, later] = [found.filter[first + i][state], found.smoothing[first + i][state]];
@@ -43,9 +43,18 @@ function Editable({ label, corner, rows, columns, value, changed, onSet }) {
     if (event.target.value !== "" && given >= 0 && given <= 1) onSet(row, column, given);
     else event.target.value = value(row, column).toFixed(3);
   };
-  return html`<div class="wide" tabindex="0" role="region" aria-label=${label}><table class="numbers cells"><caption>${label}</caption><thead><tr><th scope="col">${corner}</th>${columns.map(([key, name]) => html`<th scope="col" key=${key} title=${name}>${short(name, 12)}</th>`)}</tr></thead>
+  return html`<div class="wide" tabindex="0" role="region" aria-label=${label}><table class="numbers cells"><caption>${label}</caption><thead><tr><th scope="col">${corner}</th>${columns.map(([key, name]) => html`<th scope="col" key=${key} title=${name}>${short(name, 8)}</th>`)}</tr></thead>
     <tbody>${rows.map(([row, name]) => html`<tr key=${row}><th scope="row" title=${name}>${short(name)}</th>${columns.map(([column, other]) => html`<td key=${column}><input type="number" min="0" max="1" step="0.01"
       aria-label=${`${label}: ${name}, ${other}`} class=${changed(row, column) ? "changed" : ""} value=${value(row, column).toFixed(3)} onChange=${set(row, column)} /></td>`)}</tr>`)}</tbody></table></div>`;
+}
+
+function Forgetting({ distances }) {
+  const [place, width] = useWidth();
+  const many = Math.max(2, distances.length);
+  return html`<div ref=${place}><${Axes} width=${width} height=${180} x=${[1, many]} y=${[0, 1]} label="distance of two beliefs that began apart, token by token" xLabel="token" yLabel="distance"
+      xTicks=${ticks(1, many, Math.min(many, 12)).filter(Number.isInteger).map((t) => [t, String(t)])}>${(across, up) => html`<path class="line" d=${drawn(distances.map((value, t) => [across(t + 1), up(value)]))} />
+      ${distances.length <= 60 && distances.map((value, t) => html`<circle key=${t} class="here" cx=${across(t + 1)} cy=${up(value)} r="4"><title>${number(value, 4)}</title></circle>`)}`}<//></div>
+    <${Folded}><${Table} label="distance of two beliefs" columns=${[{ title: "token", of: (row) => row.name }, { title: "distance", of: (row) => number(row.value, 5) }]} rows=${distances.slice(0, 500).map((value, t) => ({ name: t + 1, value }))} /><//>`;
 }
 
 function read(text) {
@@ -105,8 +114,8 @@ export default function TrellisView({ models, chosen, text, options, change }) {
         rows=${found.rows.slice(0, 500).map((row) => ({ ...row, name: row.number }))} /><//>
       ${found.tables && html`<${Tables} found=${found} rows=${rows} edits=${edits} set=${set} />`}
       <h2>Forgetting</h2><p class="soft">Begun in another state, how different is the belief after each token? 1 is as different as can be, 0 the same.</p>
-      <${Lines} key=${found.forgetting.length} label="distance of two beliefs that began apart" x=${found.forgetting.map((_, t) => t + 1)} series=${[{ name: "distance", y: found.forgetting }]} xLabel="token" yLabel="distance" height=${200} />`}
+      <${Forgetting} distances=${found.forgetting} />`}
     <${Signature} view="trellis" models=${[model]} text=${text}
       terminal=${isChanged && ofLanguage ? [`printf %s ${inShell(JSON.stringify(edits))} > tables.json`, `${line} --tables tables.json --json`] : [`${line} --json`]}
-      python=${["import json, pathlib, seqloom", ...(isChanged && ofLanguage ? [`pathlib.Path("tables.json").write_text(${inPython(JSON.stringify(edits))})`] : []), `seqloom.inspect.trellis(seqloom.load(${inPython(model.path)}), ${inPython(text)}${first > 1 ? `, first=${first}` : ""}${isChanged && ofLanguage ? ', tables="tables.json"' : ""}).data`].map((one, i) => (i || isChanged ? one : "import seqloom"))} />`;
+      python=${["import pathlib, seqloom", ...(isChanged && ofLanguage ? [`pathlib.Path("tables.json").write_text(${inPython(JSON.stringify(edits))})`] : []), `seqloom.inspect.trellis(seqloom.load(${inPython(model.path)}), ${inPython(text)}${first > 1 ? `, first=${first}` : ""}${isChanged && ofLanguage ? ', tables="tables.json"' : ""}).data`].map((one, i) => (i || isChanged ? one : "import seqloom"))} />`;
 }
