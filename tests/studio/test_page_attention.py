@@ -209,7 +209,7 @@ def test_runs_are_those_of_the_library_and_grow(opened, home):
     assert float(page.locator("[data-curve=training]").inner_text()) == pytest.approx(last["loss"])
     assert float(page.locator("[data-curve=output]").inner_text()) == last["norm.output"]
     row = page.get_by_role("region", name="the runs").get_by_role("row").last
-    assert "still training" in row.inner_text()
+    assert "training, 100 of 500 steps" in row.inner_text()
     assert f"{data['runs'][0]['valid']:.4f}" in row.inner_text()
     with open(home / "one.run" / "log.jsonl", "a") as log:  # it goes on, and is cut off in a line
         log.write(json.dumps(last | {"step": 110, "loss": 1.234}) + '\n{"step": 120, "lo')
