@@ -127,7 +127,7 @@ def test_switching_heads_off_and_its_cost(opened, gpt):
     opened.page.get_by_role("button", name="layer off").nth(1).click()
     opened.page.wait_for_function("() => /off=0.1%2C1$|off=0.1%2C1&/.test(location.hash)")
     opened.page.locator(".stale").wait_for(state="detached")
-    data = seqloom.inspect.clamped(gpt, TEXT, off=["0.1", "1"]).data
+    data = seqloom.inspect.without(gpt, TEXT, off=["0.1", "1"]).data
     assert float(opened.page.locator("[data-cost]").inner_text()) == pytest.approx(
         data["cost"], abs=0.0051
     )
@@ -163,7 +163,7 @@ def test_the_lines_below_give_the_same_numbers(opened, gpt):
     heads = [row["bits_cost"] for row in removed["rows"] if row["part"].isdecimal()]
     assert shown == pytest.approx(heads, abs=6e-4)
     for line in opened.page.locator("[data-terminal]").inner_text().strip().split("\n"):
-        assert re.search("seqloom inspect (heads|attention|clamped|ablation) ", line)
+        assert re.search("seqloom inspect (heads|attention|without|ablation) ", line)
 
 
 def test_a_translation_and_its_search(opened):
@@ -257,5 +257,5 @@ def test_nothing_is_markup(opened):
 
 
 def test_bits_are_the_score(gpt):
-    data = seqloom.inspect.clamped(gpt, TEXT, off=["0.0"]).data
+    data = seqloom.inspect.without(gpt, TEXT, off=["0.0"]).data
     assert data["bits"] == pytest.approx(-gpt.score(TEXT) / math.log(2), rel=1e-5)

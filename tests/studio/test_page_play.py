@@ -166,9 +166,7 @@ def test_shares_and_discounts_are_the_librarys(opened, studio):
     data = seqloom.inspect.backoff(model, text, token=5, continuations=8).data
     opened.page.locator("[data-held]").wait_for()
     assert said(opened.page, "[data-p-model]") == f"{data['probability']:.5f}"
-    rows = opened.page.get_by_role("region", name="parts of the probability").locator(
-        "tbody tr"
-    )
+    rows = opened.page.get_by_role("region", name="parts of the probability").locator("tbody tr")
     for row, wanted in zip(rows.all(), data["rows"]):
         cells = row.locator("td").all_inner_texts()
         assert cells[0] == wanted["ngram"]

@@ -19,7 +19,7 @@ from seqloom.views.head_patterns import Seen, describe
 from seqloom.views.head_tasks import best_by_chance, read_pairs, words_look
 from seqloom.views.needs import attention as has_attention
 from seqloom.views.reading import traced
-from seqloom.views.removal import ALL_HEADS, LAYER, parts_of, without
+from seqloom.views.removal import ALL_HEADS, LAYER, parts_of, without_parts
 from tests.saved import NEWEST
 
 WORDS = "the cat sat on the log and the dog sat on the mat"
@@ -317,7 +317,7 @@ def test_removing_a_head_leaves_out_its_part_of_the_sum(gpt):
     part = next(
         part for part in parts_of(gpt) if (part.layer, part.part) == ("blocks.1.attention", "2")
     )
-    ours = without(gpt, part.names).sequence_log_probs(ids, lengths)
+    ours = without_parts(gpt, part.names).sequence_log_probs(ids, lengths)
     network = gpt.network()
     module = dict(network.named_modules())["blocks.1.attention.out"]
 
@@ -345,7 +345,7 @@ def test_costs_are_differences_of_bits(gpt):
     assert sheet.data["whole"]["bits"] == pytest.approx(whole / tokens, abs=1e-5)
     rows = sheet.data["rows"]
     assert [row["part"] for row in rows] == ["0", "1", "2", "3", ALL_HEADS, LAYER] * 2
-    left = -without(gpt, parts_of(gpt)[0].names).score(text) / np.log(2)
+    left = -without_parts(gpt, parts_of(gpt)[0].names).score(text) / np.log(2)
     assert rows[0]["bits_cost"] == pytest.approx((left - whole) / tokens, abs=1e-5)
     low, high = rows[0]["bits_interval"]
     assert low <= rows[0]["bits_cost"] <= high
@@ -359,8 +359,10 @@ def test_a_text_without_some_heads(gpt):
     parts = {(part.layer, part.part): part.names for part in parts_of(gpt)}
     one, two = (parts["blocks.0.attention", head] for head in ("1", "3"))
     layer = parts["blocks.1.attention", ALL_HEADS]
-    expected = -without(without(without(gpt, one), two), layer).score(WORDS) / np.log(2)
-    data = seqloom.inspect.clamped(gpt, WORDS, off=["0.1", "0.3", "1"]).data
+    expected = -without_parts(without_parts(without_parts(gpt, one), two), layer).score(
+        WORDS
+    ) / np.log(2)
+    data = seqloom.inspect.without(gpt, WORDS, off=["0.1", "0.3", "1"]).data
     assert data["bits"] == pytest.approx(-gpt.score(WORDS) / np.log(2), rel=1e-5)
     assert data["bits without"] == pytest.approx(expected, rel=1e-5)
     assert abs(data["cost"]) > 1e-3
@@ -370,14 +372,14 @@ def test_a_text_without_some_heads(gpt):
 @pytest.mark.parametrize("off", [[], ["2"], ["0.4"], ["0."], ["x"], ["-1"], ["0.0.0"], ["\u00b2"]])
 def test_heads_that_are_not_there(gpt, off):
     with pytest.raises(ConfigError, match=r"off must name"):
-        seqloom.inspect.clamped(gpt, WORDS, off=off)
+        seqloom.inspect.without(gpt, WORDS, off=off)
 
 
 def test_what_changes_for_other_tasks():
     model = seqloom.load(NEWEST / "transformer")
-    data = seqloom.inspect.clamped(model, ("abc", "cab"), off=["2.0"]).data
+    data = seqloom.inspect.without(model, ("abc", "cab"), off=["2.0"]).data
     assert data["bits"] == pytest.approx(-model.score("abc", "cab") / np.log(2), rel=1e-5)
-    data = seqloom.inspect.clamped(seqloom.load(NEWEST / "bert"), WORDS, off=["1"]).data
+    data = seqloom.inspect.without(seqloom.load(NEWEST / "bert"), WORDS, off=["1"]).data
     scores = np.array(seqloom.load(NEWEST / "bert").token_scores(WORDS))
     assert [row["bits"] for row in data["rows"]] == pytest.approx((-scores / np.log(2)).tolist())
 
@@ -391,7 +393,7 @@ def test_the_model_itself_stays_as_it_is(gpt):
 def test_a_layer_without_its_additions_passes_its_input_on(gpt):
     """Without both layers what is left is the embedding, the last norm and the output."""
     names = {name: None for part in parts_of(gpt) if part.part == LAYER for name in part.names}
-    model = without(gpt, names)
+    model = without_parts(gpt, names)
     arrays = model.trace(WORDS, "*.out").arrays
     assert np.array_equal(arrays["blocks.0.out"], arrays["blocks.1.out"])
     assert not np.array_equal(

@@ -179,7 +179,7 @@ VIEWS = {
         options=configs.ClampOptions,
         examples=(
             'seqloom inspect clamp model "to be or not to be"',
-            "seqloom inspect clamp model text.txt --gate f --value 1 --chart clamped.png",
+            "seqloom inspect clamp model text.txt --gate f --value 1 --chart without.png",
         ),
     ),
     # ---- gradients
@@ -258,14 +258,14 @@ VIEWS = {
             "seqloom inspect ablation model valid.txt --examples 500 --chart heads.png",
         ),
     ),
-    "clamped": View(
+    "without": View(
         "What a text costs, token by token, when some heads of attention are switched off.",
         "without_heads",
         needs.heads_and_text,
-        options=configs.ClampedOptions,
+        options=configs.WithoutOptions,
         examples=(
-            'seqloom inspect clamped model "to be or not to be" --off 0.1',
-            'seqloom inspect clamped model "to be or not to be" --off 0.1,2 --chart clamped.png',
+            'seqloom inspect without model "to be or not to be" --off 0.1',
+            'seqloom inspect without model "to be or not to be" --off 0.1,2 --chart without.png',
         ),
     ),
     # ---- what is in the vectors

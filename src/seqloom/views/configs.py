@@ -293,7 +293,7 @@ class AblationOptions(Config):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClampedOptions(Config):
+class WithoutOptions(Config):
     off: tuple[str, ...] = option(
         ("0.0",),
         "what is switched off: heads as LAYER.HEAD, or LAYER for all heads of one, from 0, such as 0.1,2",

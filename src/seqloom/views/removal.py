@@ -49,7 +49,7 @@ def ablation(model: Any, data: Any, options: AblationOptions) -> Sheet:
     whole, rows = measure(model), []
     with progress.task("removals", len(parts)) as bar:
         for part in parts:
-            left = measure(without(model, part.names))
+            left = measure(without_parts(model, part.names))
             row: dict[str, Any] = {"layer": part.layer, "part": part.part}
             for name in whole:
                 low, high = _interval(name, whole[name], left[name])
@@ -112,7 +112,7 @@ def _with_bias(shapes: Mapping[str, Any], name: str) -> list[str]:
     return [name, bias] if bias in shapes else [name]
 
 
-def without(model: Any, names: Mapping[str, Columns]) -> Any:
+def without_parts(model: Any, names: Mapping[str, Columns]) -> Any:
     """Return a copy of a model in which these columns of these weights are zero."""
     other = copy.copy(model)
     if model.bits:  # rounded weights as they are, but for those that become zero

@@ -19,11 +19,11 @@ from seqloom.charts.shares import coloured_tokens
 from seqloom.errors import ConfigError, DataError
 from seqloom.views.attending import layer_names, read_cut
 from seqloom.views.catalogue import view
-from seqloom.views.configs import ClampedOptions
+from seqloom.views.configs import WithoutOptions
 from seqloom.views.hidden import visible
 from seqloom.views.language import pieces_of
 from seqloom.views.reading import remarks
-from seqloom.views.removal import ALL_HEADS, Columns, parts_of, without
+from seqloom.views.removal import ALL_HEADS, Columns, parts_of, without_parts
 from seqloom.views.token_costs import token_rows, window_of
 from seqloom.views.translation import END
 
@@ -33,10 +33,10 @@ SIDES = "dearer without", "cheaper without"
 
 
 @view
-def clamped(model: Any, example: Any, options: ClampedOptions) -> Sheet:
+def without(model: Any, example: Any, options: WithoutOptions) -> Sheet:
     """Measure a text with and without some heads, or layers, of attention."""
     names, columns = chosen(model, options.off)
-    other = without(model, columns)
+    other = without_parts(model, columns)
     if model.task == "tagger":
         return _tagged(model, other, example, names)
     rows, what, said = MEASURES[model.task](model, other, example)

@@ -116,7 +116,7 @@ export default function Attention({ models, chosen, text, options, change }) {
   }, [map]);
   const off = useMemo(() => new Set((options.off ?? "").split(",").filter((name) => /^\d+(\.\d+)?$/.test(name))), [options.off]);
   const list = [...off].sort();
-  const clamped = useAsk(...(found?.removable.length && off.size ? ["/studio/inspect/clamped", { model: model.name, text: read, off: list }] : [null]), model?.stamp);
+  const clamped = useAsk(...(found?.removable.length && off.size ? ["/studio/inspect/without", { model: model.name, text: read, off: list }] : [null]), model?.stamp);
   const lines = model?.task === "language model" || model?.task === "masked language model";
   const by = options.by === "cost" && !(lines && found?.removable.length) ? "entropy" : options.by ?? "entropy";
   const removal = useAsk(...(by === "cost" && found ? ["/studio/inspect/ablation", { model: model.name, data: { name: "text.txt", content: text } }] : [null]), model?.stamp);
@@ -176,6 +176,6 @@ export default function Attention({ models, chosen, text, options, change }) {
       </div>
       ${shown.size === 1 && map.rows <= 128 && html`<${Folded} title="The weights"><${Table} label="weights" columns=${[{ title: "looks", of: (line) => line.name }, ...shown.keys.map((name, x) => ({ title: visible(name), of: (line) => number(map.of(line.y, x)) }))]} rows=${shown.steps.map((name, y) => ({ name: `${y + 1} ${visible(name)}`, y }))} /><//>`}`}</div></div>`}
     ${model && html`<${Signature} view="attention" models=${[model]} text=${text}
-      terminal=${[`seqloom inspect heads ${path} --json`, `seqloom inspect attention ${path} --layer ${layer}${all ? "" : ` --head ${head}`} --json`, ...(off.size ? [`seqloom inspect clamped ${path} --off ${list.join(",")} --json`] : []), ...(by === "cost" ? [`printf %s ${inShell(text)} > text.txt && seqloom inspect ablation ${inShell(model.path)} text.txt --json`] : [])]}
-      python=${["import seqloom", `seqloom.inspect.heads(${load}).data["rows"]`, `seqloom.inspect.attention(${load}, layer=${layer}${chosenHead}).data`, ...(off.size ? [`seqloom.inspect.clamped(${load}, off=${JSON.stringify(list)}).data`] : []), ...(by === "cost" ? [`seqloom.inspect.ablation(seqloom.load(${inPython(model.path)}), ${inPython(text)}).data`] : [])]} />`}`;
+      terminal=${[`seqloom inspect heads ${path} --json`, `seqloom inspect attention ${path} --layer ${layer}${all ? "" : ` --head ${head}`} --json`, ...(off.size ? [`seqloom inspect without ${path} --off ${list.join(",")} --json`] : []), ...(by === "cost" ? [`printf %s ${inShell(text)} > text.txt && seqloom inspect ablation ${inShell(model.path)} text.txt --json`] : [])]}
+      python=${["import seqloom", `seqloom.inspect.heads(${load}).data["rows"]`, `seqloom.inspect.attention(${load}, layer=${layer}${chosenHead}).data`, ...(off.size ? [`seqloom.inspect.without(${load}, off=${JSON.stringify(list)}).data`] : []), ...(by === "cost" ? [`seqloom.inspect.ablation(seqloom.load(${inPython(model.path)}), ${inPython(text)}).data`] : [])]} />`}`;
 }
