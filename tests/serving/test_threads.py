@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 import threading
 from collections import deque
@@ -136,6 +137,30 @@ def test_an_import_is_not_stopped_halfway(tmp_path, monkeypatch):
     ended = threading.Event()
     asyncio.run(ask())
     monkeypatch.delitem(sys.modules, "slowly_imported")
+
+
+def test_the_compiler_is_not_stopped_halfway():
+    """What its callbacks do not get is not in the cache."""
+    begun, go_on, ended = (threading.Event() for _ in range(3))
+    compiled = []
+    code = "begun.set()\nwhile not go_on.is_set(): pass\ncompiled.append(True)"
+    compiler = compile(code, os.path.join("site-packages", "numba", "core.py"), "exec")
+
+    def work():
+        exec(compiler, {"begun": begun, "go_on": go_on, "compiled": compiled})
+        endless(threading.Event(), ended)
+
+    async def ask():
+        task = asyncio.ensure_future(Workers(1).run(work))
+        await asyncio.to_thread(begun.wait, WAIT)
+        task.cancel()
+        await asyncio.wait({task})
+        await asyncio.sleep(0.05)
+        go_on.set()
+        assert await asyncio.to_thread(ended.wait, WAIT)
+
+    asyncio.run(ask())
+    assert compiled
 
 
 def test_errors_come_back_and_all_work_can_be_ended():

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ctypes
+import os
 import queue
 import sys
 import threading
@@ -17,7 +18,13 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 T = TypeVar("T")
-SOON = 0.1  # seconds until work that is importing a module is looked at again
+SOON = 0.1  # seconds until work that must not be stopped now is looked at again
+
+WHOLE = (
+    "<frozen importlib",
+    f"{os.sep}numba{os.sep}",
+    f"{os.sep}llvmlite{os.sep}",
+)  # code that is not stopped halfway
 
 
 class GivenUp(BaseException):
@@ -81,7 +88,7 @@ class Workers:
             job.is_given_up = True
             if job.thread is None:
                 return
-            if not _imports(job.thread):
+            if _can_stop(job.thread):
                 _raise_in(job.thread, GivenUp)
             elif not job.loop.is_closed():
                 job.loop.call_later(SOON, self._give_up, job)
@@ -107,14 +114,16 @@ class Workers:
                 del job, value, error  # not held while this thread waits
 
 
-def _imports(thread: int) -> bool:
-    """Return whether a thread is importing a module: stopped halfway, torch stays broken for the process."""
+def _can_stop(thread: int) -> bool:
+    """Return whether a thread is neither importing a module nor compiling: torch, stopped halfway, stays broken for
+    the process, and a kernel that the compiler's callbacks did not get is not cached.
+    """
     frame = sys._current_frames().get(thread)
     while frame is not None:
-        if frame.f_code.co_filename.startswith("<frozen importlib"):
-            return True
+        if any(part in frame.f_code.co_filename for part in WHOLE):
+            return False
         frame = frame.f_back
-    return False
+    return True
 
 
 def _raise_in(thread: int, error: type[BaseException] | None) -> None:

@@ -13,7 +13,7 @@ from seqloom.serving.configs import ServeConfig
 class StudioConfig(ServeConfig):
     """Where the page is, whether it is opened, and what its server allows."""
 
-    port: int = option(0, "Port to listen on  [default: a free one].", minimum=0, maximum=65535)
+    port: int = option(0, "Port to listen on; 0: a free one.", minimum=0, maximum=65535)
     max_body: int = option(
         32_000_000, "Most bytes of a request.", minimum=1000, maximum=MAX_INTEGER
     )
