@@ -44,6 +44,12 @@ def inside(tmp_path_factory):
     Mixture.of([long, short]).fit("the cat or the mind\n").save(folder / "mixture")
     HMM(states=3, iterations=3, tokenizer="byte").fit(TRAINED).save(folder / HOSTILE)
     with open_studio(folder) as running:
+        for name in NETWORKS:  # kernels that were never compiled here take longer than a page waits
+            model = running.catalogue.served(name).model
+            seqloom.inspect.prediction(model, LINE)
+            if name != "gpt":
+                seqloom.inspect.similar(model, LINE)
+                seqloom.inspect.gradients(model, LINE)
         yield running
 
 
