@@ -188,3 +188,14 @@ def test_a_file_is_dropped_watched_and_stopped(browser, tmp_path, monkeypatch):
         made.page.get_by_role("button", name="Compare", exact=True).click()
         made.page.get_by_text("image.png is not text in UTF-8").wait_for()
         made.close()
+
+
+def test_a_page_may_be_open_twice(browser, studio):
+    pages = [Page(browser, studio.address) for _ in range(2)]
+    for made in pages:
+        made.open("compare?m=byte-2&t=to%20be")
+    for made, name in zip(pages, ("byte-4", "hmm")):
+        made.page.get_by_role("button", name=name, exact=True).click()
+        made.page.locator(".reading", has_text=f"with {name}").wait_for()
+    for made in pages:
+        made.close()

@@ -25,7 +25,7 @@ def keep(comparison: Comparison, directory: Path, wanted: Sequence[str], *, runn
         return
     assert comparison.bench is not None
     ladder = comparison.ladder
-    values: dict[str, Any] = comparison.to_dict() | {
+    values: dict[str, Any] = comparison.to_dict(paired=not running) | {
         "measure_title": ladder.measure.title,
         "measure_form": ladder.measure.form,
         "measure_log": ladder.measure.log,

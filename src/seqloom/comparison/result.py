@@ -183,11 +183,11 @@ class Comparison:
         """
         return as_frame(map(flat_row, self._rung_rows()))
 
-    def _rung_rows(self) -> list[dict[str, Any]]:
+    def _rung_rows(self, *, paired: bool = True) -> list[dict[str, Any]]:
         rows = []
         for r in self.results:
             row = r.to_dict(self.ladder.score_unit, self.ladder.learn_unit)
-            if r.name != self.best.name:
+            if paired and r.name != self.best.name:
                 row["versus_best"] = self.difference(r.name, self.best.name)._asdict()
             rows.append(row)
         return rows
@@ -216,9 +216,9 @@ class Comparison:
         """
         return self.ladder.difference(self.rows[a], self.rows[b])
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self, *, paired: bool = True) -> dict[str, Any]:
         """Return plain values for JSON; what cannot be known (the interval of a single segment) is the
-        text "nan".
+        text "nan". `paired`: with the differences to the best, which take a while.
         """
         measure = self.ladder.measure
         curve = {
@@ -240,7 +240,7 @@ class Comparison:
                 "measure": measure.key,
                 "best": self.best.name if self.results else None,
                 "answer": answer.to_dict() if answer else None,
-                "rungs": self._rung_rows(),
+                "rungs": self._rung_rows(paired=paired),
                 "skipped": [asdict(s) for s in self.skipped],
                 "seqloom": __version__,
                 **({"curve": curve} if curve else {}),

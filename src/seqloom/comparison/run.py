@@ -127,7 +127,7 @@ def compare(
             if on_rung is not None:
                 on_rung(item)
             keep(out, directory, names, running=True)
-        keep(out, directory, names, running=False)
+        keep(out, directory, names, running=curve)
         if curve:
             points = {  # on all training data; the curve adds those on parts of it
                 r.name: CurvePoint(out.sizes["train"], r.value, r.train_seconds)
