@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("uvicorn")
 pytest.importorskip("starlette")
 
-from seqloom.serving.answering import encode, encode_long
+from seqloom.serving.answering import Bell, encode, encode_long
 from seqloom.serving.completions import Writer
 from seqloom.serving.fields import Fields, Refused, parse
 from seqloom.serving.requests import Event
@@ -34,10 +34,11 @@ def test_an_event_that_comes_while_another_is_sent_is_not_missed():
         )
 
         class Exchange:
-            fields = Fields({"stream": True})
+            fields, service = Fields({"stream": True}), SimpleNamespace(bell=Bell())
 
-            async def until(self, work):
-                return await work
+            async def until_set(self, event):
+                await event.wait()
+                event.clear()
 
             async def start(self, *arguments):
                 pass
@@ -63,6 +64,23 @@ def test_an_event_that_comes_while_another_is_sent_is_not_missed():
     asyncio.run(send_all())
     assert [event["choices"][0]["text"] for event in sent[:-1]] == ["a", "b"]
     assert sent[-1] == "[DONE]"
+
+
+def test_a_thread_that_calls_on_and_on_leaves_the_loop_its_turn():
+    async def ask():
+        loop, bell, calls = asyncio.get_running_loop(), Bell(), []
+
+        def again():
+            calls.append(len(calls))
+            if len(calls) < 1000:
+                bell.call(loop, again)
+
+        bell.call(loop, again)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        return len(calls)
+
+    assert asyncio.run(ask()) < 10
 
 
 def endless(begun, ended):

@@ -56,7 +56,9 @@ class Bell:
 
     def _answer(self) -> None:
         self._rung = False  # before looking: what comes from now on rings again
-        while self._calls:
+        for _ in range(
+            len(self._calls)
+        ):  # no more: a thread that calls on and on would keep the loop here
             self._calls.popleft()()
 
 

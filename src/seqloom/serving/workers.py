@@ -115,7 +115,7 @@ class Workers:
 
 
 def _can_stop(thread: int) -> bool:
-    """Return whether a thread is neither importing a module nor compiling: torch, stopped halfway, stays broken for
+    """Return whether a thread neither imports a module nor compiles: torch, stopped halfway, stays broken for
     the process, and a kernel that the compiler's callbacks did not get is not cached.
     """
     frame = sys._current_frames().get(thread)
