@@ -1,10 +1,12 @@
 """The server of the page: its shelf, its routes, and what it refuses."""
 
+import asyncio
 import contextlib
 import http.client
 import json
 import re
 import shutil
+import threading
 import time
 
 import pytest
@@ -51,6 +53,30 @@ def test_nothing_is_loaded_for_the_first_paint(shelf_folder):
         first = studio.catalogue.find("byte-2", "", lambda one: True).model
         values(studio, "/studio/next", {"model": "byte-2", "text": "to"})
         assert studio.catalogue.find("byte-2", "", lambda one: True).model is first
+
+
+def test_the_page_comes_while_long_work_runs(studio):
+    """Two views that compile, say: whoever opens the page need not wait for them."""
+    workers, loop, begun, ended = studio.workers, asyncio.new_event_loop(), [], threading.Event()
+
+    async def work():
+        def wait():
+            begun.append(True)
+            ended.wait(60)
+
+        running = [asyncio.ensure_future(workers.run(wait)) for _ in range(2)]
+        while len(begun) < 2:
+            await asyncio.sleep(0.001)
+        try:
+            for path in ("/", "/studio/models", "/studio/comparison"):
+                assert (await asyncio.to_thread(ask, studio, path))[0] == 200
+                assert not any(task.done() for task in running)
+        finally:
+            ended.set()
+            await asyncio.gather(*running)
+
+    loop.run_until_complete(asyncio.wait_for(work(), 50))
+    loop.close()
 
 
 def test_the_page_holds_the_table_and_escapes_names(studio):

@@ -71,6 +71,9 @@ class Service:
         self.draining = False
         # two, so that a short request need not wait for a long one
         self.workers = Workers(2)
+        self.short_workers = Workers(
+            1
+        )  # for what takes milliseconds, while long work keeps the others
         self.bell = Bell()
         self.held_bytes = 0  # of bodies whose requests are not answered yet
         # names that the server answers to; None: to all
@@ -88,18 +91,25 @@ class Service:
         """Run what takes long beside the event loop; it is given up when it takes too long, or when
         nobody waits for it any more.
         """
-        waiting = self.workers.n_jobs
+        return await self._run(self.workers, function, *arguments)
+
+    async def in_short_thread(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Run what reads a file or two beside the event loop: it does not wait for long work."""
+        return await self._run(self.short_workers, function, *arguments)
+
+    async def _run(self, workers: Workers, function: Callable[..., T], *arguments: Any) -> T:
+        waiting = workers.n_jobs
         if waiting >= self.config.queue:
             raise Refused.busy(f"{waiting:,} requests wait already; try again later")
-        work = self.workers.run(function, *arguments)
-        return await asyncio.wait_for(work, self.config.timeout)
+        return await asyncio.wait_for(workers.run(function, *arguments), self.config.timeout)
 
     def end_all(self) -> None:
         """End all that runs: texts as they are, other work with an error."""
         for served in self.catalogue:
             if served.engine is not None:
                 served.engine.end_all()
-        self.workers.end_all(shutting_down())
+        for workers in (self.workers, self.short_workers):
+            workers.end_all(shutting_down())
 
     def log(self, exchange: Exchange, seconds: float) -> None:
         """Write the lines of a request that has ended."""

@@ -36,6 +36,7 @@ from seqloom.serving.app import Route, make_app
 from seqloom.serving.catalogue import Catalogue, named_paths
 from seqloom.serving.configs import ServeConfig
 from seqloom.serving.fields import Refused
+from seqloom.serving.workers import Workers
 
 C = TypeVar("C", bound=Catalogue)
 
@@ -321,6 +322,11 @@ class Serving:
             target=self._server.run, kwargs={"sockets": [self._bound]}, daemon=True
         )
         self._thread.start()
+
+    @property
+    def workers(self) -> Workers:
+        """The threads for what takes long."""
+        return self._server.service.workers
 
     def __repr__(self) -> str:
         return f"<serving {', '.join(served.name for served in self.catalogue)} on {self.address}>"

@@ -71,7 +71,7 @@ def index(studio: Studio) -> Handler:
     """Return what answers the page."""
 
     async def answer(exchange: Exchange) -> None:
-        work = exchange.service.in_thread(lambda: table(comparison(studio.shelf)))
+        work = exchange.service.in_short_thread(lambda: table(comparison(studio.shelf)))
         body = await exchange.until(work)
         data = PAGE.format(imports=IMPORTS, body=body).encode("utf-8", "replace")
         await _send(exchange, data, "text/html; charset=utf-8")

@@ -154,7 +154,7 @@ class Studio:
     async def named(self, exchange: Exchange) -> Any:
         """Answer /studio/comparison/NAME."""
         name = exchange.scope["path_params"]["name"]
-        work = exchange.service.in_thread(lambda: encode_long(comparison(self.shelf, name)))
+        work = exchange.service.in_short_thread(lambda: encode_long(comparison(self.shelf, name)))
         return await exchange.until(work)
 
     async def begin(self, exchange: Exchange) -> Any:
@@ -187,7 +187,8 @@ BODY = {
 
 def _got(function: Callable[[], Any]) -> Handler:
     async def answer(exchange: Exchange) -> Any:
-        return await exchange.until(exchange.service.in_thread(lambda: encode_long(function())))
+        work = exchange.service.in_short_thread(lambda: encode_long(function()))
+        return await exchange.until(work)
 
     return answer
 
