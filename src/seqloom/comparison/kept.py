@@ -24,7 +24,11 @@ def keep(comparison: Comparison, directory: Path, wanted: Sequence[str], *, runn
     if not comparison.results or not directory.is_dir():
         return
     assert comparison.bench is not None
-    ladder = comparison.ladder
+    ladder, path = comparison.ladder, directory / NAME
+    before = _read(path)
+    done = {one.get("name") for one in before.get("rungs") or () if not before.get("running")}
+    if running and done >= {one.name for one in comparison.results}:
+        return  # all is there from an earlier time, with more
     values: dict[str, Any] = comparison.to_dict(paired=not running) | {
         "measure_title": ladder.measure.title,
         "measure_form": ladder.measure.form,
@@ -40,8 +44,19 @@ def keep(comparison: Comparison, directory: Path, wanted: Sequence[str], *, runn
         "running": running,
     }
     text = json.dumps(values, ensure_ascii=False)
-    with suppress(SeqloomError), directories.writing_file(directory / NAME) as path:  # a full disk
-        path.write_bytes(text.encode("utf-8", "replace"))
+    if json.loads(text) == before:
+        return
+    with suppress(SeqloomError), directories.writing_file(path) as partial:  # a full disk
+        partial.write_bytes(text.encode("utf-8", "replace"))
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Return what is there; nothing where it cannot be read."""
+    try:
+        values = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return values if isinstance(values, dict) else {}
 
 
 def front(comparison: Comparison) -> list[str]:
