@@ -524,29 +524,29 @@ def test_nothing_hides_the_standard_library(path):
 
 # ---- budgets: what the house may weigh. A commit that raises one of them says why.
 
-MAX_FILES = 530
+MAX_FILES = 550  # views of one prediction, discounts, gates that are held; what the studio asks
 MAX_KILOTOKENS = {  # thousands of Python tokens of a folder; "" are the files of the package itself
     "": 24,
     "charts": 45,
     "cli": 33,
-    "comparison": 33,
+    "comparison": 34,  # kept after every rung, for whoever watches
     "contracts": 37,
     "data": 65,
     "decoding": 17,
     "interop": 46,  # windows and rows of questions in ONNX graphs, so that their scripts are short
     "kernels": 52,
     "metrics": 32,
-    "models": 164,  # gradients of the loss by position for every task, gates that are held
+    "models": 167,  # gradients of the loss of every task, held gates, one head by numbers, given discounts
     "nn": 38,
     "reference": 11,
     "runtime": 25,
-    "serving": 22,
-    "studio": 12,
+    "serving": 23,  # turns by request, long answers in pieces
+    "studio": 15,  # comparisons of dropped files, lessons, maps, runs, series, planes
     "tasks": 17,  # verbs of analogies and similarity
     "testing": 14,
     "text": 29,  # spellings of a published vocabulary without a loop over characters, at each start
     "training": 18,
-    "views": 59,  # the view clamp, gradients of every task
+    "views": 69,  # one prediction, discounts, changed tables, clamp, without, gradients of every task
 }
 
 

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from seqloom.errors import ConfigError
 from seqloom.interop import onnx_batches as batches
-from seqloom.interop import onnx_rows as rows
+from seqloom.interop import onnx_rows_net as rows
 from seqloom.interop.onnx_batches import Arrays, Draw
 from seqloom.models.answering.neural_answerer import NeuralAnswerer
 from seqloom.models.classification.neural_classifier import NeuralClassifier

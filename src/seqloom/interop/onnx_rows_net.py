@@ -16,7 +16,7 @@ from torch import Tensor
 Batch = dict[str, Tensor]
 
 
-def windows(lengths: Tensor, most: Tensor, size: Any, step: Any) -> tuple[Tensor, Tensor, Tensor]:
+def windows(lengths: Tensor, most: Any, size: Any, step: Any) -> tuple[Tensor, Tensor, Tensor]:
     """Return the text (R,) and the first step (R,) of each window of at most `size` steps, `step` apart, and
     the number of windows per text (B,); `most`: the steps of the longest text.
     """
