@@ -48,7 +48,7 @@ class Queue:
 
     def next(self, room: int | None) -> Request | None:
         """Take out the next request of at most so many texts, None: of any number; None if there is none."""
-        passed = []
+        passed: list[Request] = []
         for key, group in self._groups.items():
             request = group[0]
             if room is None or request.n <= room:

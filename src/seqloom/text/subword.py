@@ -292,7 +292,8 @@ def _description(engine: Engine) -> dict[str, Any]:
     text: str = engine.to_str()
     head, found, tail = text.partition(',"vocab":')
     if not found:
-        return json.loads(text)  # type: ignore[no-any-return]
+        whole: dict[str, Any] = json.loads(text)
+        return whole
     spec: dict[str, Any] = json.loads(head + "}}")
     spec["model"]["merges"] = not tail.endswith('"merges":[]}}')
     return spec
