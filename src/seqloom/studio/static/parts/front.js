@@ -47,7 +47,7 @@ export function Front({ rows, comparison, at, onPick }) {
   const lines = [0, 1, 2, 3, 4].map((i) => unscaled(bottom + room + ((top - bottom - 2 * room) * i) / 4));
   const powers = Array.from({ length: high - low + 1 }, (_, i) => low + i);
   return html`<section ref=${box} class="front"><h2>Size and quality</h2>
-    <svg class="plot" width=${width} height=${HEIGHT} role="img" aria-label=${`size and ${comparison.measure_title ?? measure}; on the front: ${(comparison.front ?? []).join(", ")}`}>
+    <svg class="front" width=${width} height=${HEIGHT} role="img" aria-label=${`size and ${comparison.measure_title ?? measure}; on the front: ${(comparison.front ?? []).join(", ")}`}>
       ${lines.map((value) => html`<g key=${value}><line class="grid" x1=${LEFT} x2=${width - RIGHT} y1=${y(value)} y2=${y(value)} /><text x=${LEFT - 6} y=${y(value) + 4} text-anchor="end">${form(comparison.measure_form === ".3f" ? ".2f" : comparison.measure_form, value)}</text></g>`)}
       ${powers.map((power) => html`<text key=${power} x=${x({ disk: 10 ** power })} y=${HEIGHT - BOTTOM + 18} text-anchor="middle">${bytes(10 ** power).replace(".0", "")}</text>`)}
       <text x=${(LEFT + width) / 2} y=${HEIGHT - 6} text-anchor="middle">on disk</text>
