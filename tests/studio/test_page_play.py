@@ -9,7 +9,7 @@ import pytest
 import seqloom
 from seqloom.data.forecasting import read_series
 from seqloom.studio.series import example
-from tests.studio.browser import SIZES, Page, browser  # noqa: F401
+from tests.studio.browser import SIZES, Page
 from tests.studio.shelves import EVIL_LINE, HOSTILE, TEXT
 
 EDITS = {"transitions": {"0": {"1": 0.9}}}
@@ -25,7 +25,7 @@ VIEWS = {
 
 
 @pytest.fixture(scope="module")
-def window(browser, studio):  # noqa: F811
+def window(browser, studio):
     made = Page(browser, studio.address)
     yield made
     made.close()
