@@ -11,6 +11,7 @@ import pytest
 from seqloom.decoding.generation import Generator
 from seqloom.decoding.sampling import SamplingConfig
 from seqloom.errors import ModelError
+from seqloom.serving import engine
 from seqloom.serving.engine import (
     LEAST_PROMPT_TOKENS,
     PROMPT_SECONDS,
@@ -18,7 +19,7 @@ from seqloom.serving.engine import (
     Engine,
 )
 from seqloom.serving.prompts import Prompts
-from seqloom.serving.requests import Full, Request
+from seqloom.serving.requests import Event, Full, Request
 from seqloom.text.tokenizer import Tokenizer
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -400,6 +401,52 @@ def test_states_that_wait_are_no_more_than_rows(driven):
     run.first()
     run.finish(*requests)
     assert 1 < max(most) <= 2
+
+
+def test_what_a_client_does_not_read_is_sent_in_fewer_events(driven, monkeypatch):
+    monkeypatch.setattr(engine, "MOST_UNREAD", 4)
+    run = driven()
+    stalls = run.submit("a", 20, streamed=True)
+    run.first()
+    assert run.finish(stalls) == ["bcdefghijklmnopqrstu"]
+    assert [event.text for event in stalls.events] == ["b", "c", "d", "e", "fghijklmnopqrstu"]
+
+
+def test_a_flood_of_events_leaves_the_event_loop_its_turn():
+    """Signals and other requests come, though there is always more to send, and nothing to wait for."""
+    from seqloom.serving.completions import Writer
+
+    writer, request, sent = Writer.__new__(Writer), Request("", SamplingConfig(), print, open=1), []
+
+    class Exchange:
+        async def start(self, *head):
+            pass
+
+        async def until_set(self, event):
+            pass
+
+        async def event(self, values, last=False):
+            sent.append(values)
+            assert len(sent) < 1000
+            if not request.done:
+                request.events.append(Event(0, "a", [], None))
+
+    async def others():
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        request.open = 0
+
+    async def both():
+        await asyncio.gather(writer._stream([request]), others())
+
+    request.events.append(Event(0, "a", [], None))
+    model = SimpleNamespace(tokenizer=TOKENIZER, unit="stream")
+    writer.exchange, writer.served = Exchange(), SimpleNamespace(model=model)
+    writer.shape = lambda *parts: {}
+    writer.kind, writer.usage_wanted, writer.prefixes = "text", False, [""]
+    writer._head = lambda kind: {}
+    asyncio.run(both())
+    assert sent[-1] == "[DONE]"
 
 
 def test_a_closed_engine_ends_what_it_has(driven):

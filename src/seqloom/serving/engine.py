@@ -33,6 +33,9 @@ SCORED_TOKENS = (
     64  # of a prompt whose log-probabilities are wanted, which takes a row of V for each
 )
 
+# events of a request that are not sent yet; to one whose client reads slowly, more tokens go at a time
+MOST_UNREAD = 64
+
 
 class Engine:
     """The decoding thread of one language model."""
@@ -356,10 +359,10 @@ class Engine:
             self._finish(row, "stop" if speller.ended else "length", piece)
             return
         row.pending = np.array([token], np.int64)
-        if not request.streamed:
-            row.text.append(piece)
-        elif piece or row.scores:
-            self._emit(row, row.index, piece, None)
+        row.text.append(piece)
+        if request.streamed and (piece or row.scores) and len(request.events) < MOST_UNREAD:
+            self._emit(row, row.index, "".join(row.text), None)
+            row.text = []
 
     def _finish(self, row: Row, reason: str, piece: str = "") -> None:
         assert row.speller is not None
