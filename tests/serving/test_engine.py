@@ -11,7 +11,7 @@ import pytest
 from seqloom.decoding.generation import Generator
 from seqloom.decoding.sampling import SamplingConfig
 from seqloom.errors import ModelError
-from seqloom.serving import queueing
+from seqloom.serving import engine
 from seqloom.serving.engine import (
     LEAST_PROMPT_TOKENS,
     PROMPT_SECONDS,
@@ -19,7 +19,7 @@ from seqloom.serving.engine import (
     Engine,
 )
 from seqloom.serving.prompts import Prompts
-from seqloom.serving.requests import Full, Request
+from seqloom.serving.requests import Event, Full, Request
 from seqloom.text.tokenizer import Tokenizer
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -345,18 +345,108 @@ def test_nobody_waits_for_all_texts_of_somebody_else(driven):
     assert list(map(id, order)) == list(map(id, wanted))
 
 
-def test_who_needs_more_room_is_passed_only_so_often(driven, monkeypatch):
-    monkeypatch.setattr(queueing, "MOST_PASSED", 4)
-    run = driven(max_rows=2, max_waiting=100)
-    running = run.submit("a", 20)
+def test_many_texts_of_a_request_leave_room(driven):
+    run = driven(max_rows=4, max_waiting=100)
+    many = run.submit("a", 20, n=4, streamed=True)
     run.first()
-    large = run.submit("k", 2, n=2)
-    small = [run.submit("p", 1) for _ in range(7)]
-    order = ended([running, large, *small])
-    run.finish(running, large, *small)
-    wanted = [*small[:4], running, large, *small[4:]]
-    assert list(map(id, dict.fromkeys(order))) == list(map(id, wanted))
-    assert {text(request) for request in small} == {"q"}
+    prompts = [run.submit("a", 20, group="prompts") for _ in range(4)]
+    widths = [len(run.step()) for _ in range(3)]
+    assert max(widths) == 3  # half, half of the rest, and one is free
+    small = run.submit("k", 2)
+    run.step(4)
+    assert small.done
+    assert not many.done
+    run.finish(many, *prompts)
+    assert {text(prompt) for prompt in prompts} == {"bcdefghijklmnopqrstu"}
+    pieces = [[event.text for event in many.events if event.number == at] for at in range(4)]
+    assert {"".join(one) for one in pieces} == {"bcdefghijklmnopqrstu"}
+
+
+def test_texts_that_wait_for_their_turn_end_as_they_are(driven):
+    run = driven(max_rows=4, max_waiting=100)
+    late, left = run.submit("a", 9, n=4, deadline=5.0), run.submit("k", 9, n=4)
+    run.first()
+    run.step(2)
+    assert run.engine.waiting_rows == 5
+    run.engine.cancel(left)
+    assert run.engine.waiting_rows == 2
+    run.now = 6.0
+    run.finish(late)
+    assert finishes(late) == ["length"] * 4
+    assert late.error is None
+
+
+def test_an_error_of_a_text_ends_those_that_wait(driven):
+    run = driven()
+    broken = run.submit("w", 6, n=4)  # w, x, y: nothing can be drawn
+    run.first()
+    run.finish(broken)
+    assert isinstance(broken.error, ModelError)
+    assert run.engine.waiting_rows == 0
+    assert run.finish(run.submit("a", 3)) == ["bcd"]
+
+
+def test_states_that_wait_are_no_more_than_rows(driven):
+    run = driven(max_rows=2, max_waiting=100)
+    requests = [run.submit("a", 3 + at, n=3) for at in range(5)]
+    most = [0]
+    usual = run.stepper.step
+
+    def step(state, ids):
+        waiting = {id(row.request) for row in run.engine._waiting if row.begun is not None}
+        most.append(len(waiting))
+        return usual(state, ids)
+
+    run.stepper.step = step
+    run.first()
+    run.finish(*requests)
+    assert 1 < max(most) <= 2
+
+
+def test_what_a_client_does_not_read_is_sent_in_fewer_events(driven, monkeypatch):
+    monkeypatch.setattr(engine, "MOST_UNREAD", 4)
+    run = driven()
+    stalls = run.submit("a", 20, streamed=True)
+    run.first()
+    assert run.finish(stalls) == ["bcdefghijklmnopqrstu"]
+    assert [event.text for event in stalls.events] == ["b", "c", "d", "e", "fghijklmnopqrstu"]
+
+
+def test_a_flood_of_events_leaves_the_event_loop_its_turn():
+    """Signals and other requests come, though there is always more to send, and nothing to wait for."""
+    from seqloom.serving.completions import Writer
+
+    writer, request, sent = Writer.__new__(Writer), Request("", SamplingConfig(), print, open=1), []
+
+    class Exchange:
+        async def start(self, *head):
+            pass
+
+        async def until_set(self, event):
+            pass
+
+        async def event(self, values, last=False):
+            sent.append(values)
+            assert len(sent) < 1000
+            if not request.done:
+                request.events.append(Event(0, "a", [], None))
+
+    async def others():
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        request.open = 0
+
+    async def both():
+        await asyncio.gather(writer._stream([request]), others())
+
+    request.events.append(Event(0, "a", [], None))
+    model = SimpleNamespace(tokenizer=TOKENIZER, unit="stream")
+    writer.exchange, writer.served = Exchange(), SimpleNamespace(model=model)
+    writer.shape = lambda *parts: {}
+    writer.kind, writer.usage_wanted, writer.prefixes = "text", False, [""]
+    writer._head = lambda kind: {}
+    asyncio.run(both())
+    assert sent[-1] == "[DONE]"
 
 
 def test_a_closed_engine_ends_what_it_has(driven):

@@ -342,7 +342,8 @@ class Writer:
             ended = all(request.done for request in requests)
             at = 0
             for place, request in enumerate(requests):
-                while request.events:
+                # those that are here: while these are sent, there may come more and more
+                for _ in range(len(request.events)):
                     event: Event = request.events.popleft()
                     number = at + event.number
                     text = event.text
@@ -356,6 +357,8 @@ class Writer:
                 at += request.n
             _raise_errors(requests)
             if not ended:
+                # the others' turn: what is set already, as is a socket that takes all, is not waited for
+                await asyncio.sleep(0)
                 await exchange.until_set(self._wake)
         if self.usage_wanted:
             await exchange.event({**head, "choices": [], "usage": self._usage(requests)})

@@ -33,6 +33,9 @@ SCORED_TOKENS = (
     64  # of a prompt whose log-probabilities are wanted, which takes a row of V for each
 )
 
+# events of a request that are not sent yet; to one whose client reads slowly, more tokens go at a time
+MOST_UNREAD = 64
+
 
 class Engine:
     """The decoding thread of one language model."""
@@ -72,11 +75,12 @@ class Engine:
         """Put a request into the queue; raise Full where there is no room."""
         if request.row is None:
             self.prompts.prepare(request)
+        assert request.row is not None
         request.open, request.arrived = request.n, self.clock()
         with self._wake:
-            if self.waiting_rows + request.n > self.max_waiting and self._waiting:
+            if self._waiting.n_texts + request.n > self.max_waiting and self._waiting:
                 raise Full
-            self._waiting.add(request)
+            self._waiting.add(request.row)
             if self._ended:  # of a client that found this model before it was replaced
                 self._start()
             self._wake.notify()
@@ -105,7 +109,7 @@ class Engine:
     def waiting_rows(self) -> int:
         """Return the number of texts that wait."""
         with self._wake:
-            return sum(request.n for request in self._waiting)
+            return self._waiting.n_texts
 
     @property
     def running_rows(self) -> int:
@@ -138,19 +142,14 @@ class Engine:
         return float("inf") if self._ending_texts else self.clock()
 
     def _admit(self) -> list[Row]:
-        """Take requests from the queue while there is room; each begins as one row."""
-        new: list[Row] = []
-        # a row that still reads its prompt stands for as many as its request asks for
-        reading = [row for row, _, _ in self._scoring]
-        n_rows = sum(row.request.n if row.drawing is None else 1 for row in [*self._rows, *reading])
+        """Take rows from the queue while there is room; each request begins as one row."""
         for late in self._waiting.expired(self._now()):
-            self._fail(late, TimeoutError("the request waited too long"))
-        # one that needs more than all rows is alone
-        while request := self._waiting.next(self.max_rows - n_rows if n_rows else None):
-            if not request.cancelled and request.row is not None:
-                n_rows += request.n
-                new.append(request.row)
-        return new
+            if late.drawing is None:
+                self._fail(late.request, TimeoutError("the request waited too long"))
+            else:
+                self._finish(late, "length")
+        running = [*self._rows, *(row for row, _, _ in self._scoring)]
+        return self._waiting.take(running, self.max_rows)
 
     def _turn(self, new: list[Row]) -> None:
         self._drop_departed()
@@ -162,8 +161,15 @@ class Engine:
 
     def _join_new(self, new: list[Row]) -> None:
         """Begin sequences."""
+        if further := [row for row in new if row.begun is not None]:
+            states, log_probs_of = zip(*(row.begun for row in further if row.begun is not None))
+            self._add(further, join(states), np.concatenate(log_probs_of))
+            for row in further:
+                row.begun = None
         in_batch = []
         for row in new:
+            if row in further:
+                continue
             if row.scored and self._extends:
                 state, log_probs = self.stepper.start(1)
                 self._scoring.append((row, state, log_probs))
@@ -249,7 +255,7 @@ class Engine:
         row.first = False
 
     def _finish_prompts(self) -> None:
-        """Let rows whose prompt is read begin to write: as many of each as are wanted."""
+        """Let rows whose prompt is read begin to write; further texts of the same prompt wait their turn."""
         read = [
             i for i, row in enumerate(self._rows) if row.drawing is None and not len(row.pending)
         ]
@@ -271,8 +277,9 @@ class Engine:
                 except Exception as error:  # of this prompt; the others go on
                     self._fail(row.request, error)
                     continue
-                kept.extend([i] * len(writers))
-                rows.extend(writers)
+                kept.append(i)
+                rows.append(writers[0])
+                self._let_wait(i, writers[1:])
         if not kept:
             self._keep([])
             return
@@ -282,6 +289,17 @@ class Engine:
             self._log_probs[at],
             rows,
         )
+
+    def _let_wait(self, i: int, writers: list[Row]) -> None:
+        """Keep what row i has read for further texts."""
+        if not writers:
+            return
+        begun = select(self._state, np.array([i])), self._log_probs[i : i + 1].copy()
+        for writer in writers:
+            writer.begun = begun
+        with self._wake:
+            if not writers[0].request.cancelled:
+                self._waiting.add_first(writers)
 
     def _draw(self) -> None:
         """Draw the next token of every row that has read all it has to."""
@@ -341,10 +359,10 @@ class Engine:
             self._finish(row, "stop" if speller.ended else "length", piece)
             return
         row.pending = np.array([token], np.int64)
-        if not request.streamed:
-            row.text.append(piece)
-        elif piece or row.scores:
-            self._emit(row, row.index, piece, None)
+        row.text.append(piece)
+        if request.streamed and (piece or row.scores) and len(request.events) < MOST_UNREAD:
+            self._emit(row, row.index, "".join(row.text), None)
+            row.text = []
 
     def _finish(self, row: Row, reason: str, piece: str = "") -> None:
         assert row.speller is not None
@@ -368,6 +386,8 @@ class Engine:
     def _fail(self, request: Request, error: Exception) -> None:
         if not request.done:
             request.error = error
+            with self._wake:  # its other texts do not begin
+                self._waiting.remove(request)
             request.notify(request)
 
     def _note_pace(self, tokens: int, seconds: float) -> None:

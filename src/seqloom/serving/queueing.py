@@ -1,64 +1,82 @@
-"""Requests that wait for a language model, and which of them is next."""
+"""Texts that wait for a language model, and which of them is next."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator
 
-from seqloom.serving.requests import Request
-
-MOST_PASSED = 32  # requests that may begin before one that needs more room than there is
+from seqloom.serving.requests import Request, Row
 
 
 class Queue:
-    """Takes turns: one of each group (the texts that one client asked for together) after the other, so
-    nobody waits for all of somebody else's. Where the next needs more room than there is, others pass it, but
-    only so often; then all wait until it fits.
+    """Takes turns: one text of each group (what one client asked for together) after the other. A group may
+    have half of the room that others leave, at least one row, so there is room for whoever comes next.
     """
 
     def __init__(self) -> None:
-        self._groups: dict[object, deque[Request]] = {}  # in the order of their turns
+        self._groups: dict[object, deque[Row]] = {}  # in the order of their turns
 
-    def __iter__(self) -> Iterator[Request]:
-        return (request for group in self._groups.values() for request in group)
+    def __iter__(self) -> Iterator[Row]:
+        return (row for group in self._groups.values() for row in group)
 
     def __bool__(self) -> bool:
         return bool(self._groups)
 
-    def add(self, request: Request) -> None:
-        """Let a request wait."""
-        self._groups.setdefault(request.group or request, deque()).append(request)
+    @property
+    def n_texts(self) -> int:
+        """The number of texts that wait."""
+        return sum(row.n_texts for row in self)
+
+    def add(self, row: Row) -> None:
+        """Let a row wait."""
+        self._groups.setdefault(row.request.key, deque()).append(row)
+
+    def add_first(self, rows: list[Row]) -> None:
+        """Let further texts of a prompt that is read wait, before what else was asked for with it: the state
+        after the prompt is kept until they begin.
+        """
+        self._groups.setdefault(rows[0].request.key, deque()).extendleft(reversed(rows))
 
     def remove(self, request: Request) -> None:
-        """Take a request out, if it waits."""
-        key = request.group or request
-        if request in (group := self._groups.get(key, ())):
-            group.remove(request)  # type: ignore[union-attr]
-            if not group:
-                del self._groups[key]
+        """Take out what waits of a request."""
+        self._keep(
+            request.key,
+            [row for row in self._groups.get(request.key, ()) if row.request is not request],
+        )
 
-    def expired(self, now: float) -> list[Request]:
-        """Take out those whose time is over; the first of each group came first."""
-        found = []
-        for group in list(self._groups.values()):
-            while group and group[0].deadline <= now:
-                found.append(group[0])
-                self.remove(group[0])
-        return found
+    def expired(self, now: float) -> list[Row]:
+        """Take out those whose time is over."""
+        late = [row for row in self if row.request.deadline <= now]
+        for key in {row.request.key for row in late}:
+            self._keep(key, [row for row in self._groups[key] if row not in late])
+        return late
 
-    def next(self, room: int | None) -> Request | None:
-        """Take out the next request of at most so many texts, None: of any number; None if there is none."""
-        passed: list[Request] = []
-        for key, group in self._groups.items():
-            request = group[0]
-            if room is None or request.n <= room:
-                for other in passed:
-                    other.passed += 1
-                self.remove(request)
-                if group:  # its next turn is after those of all others
-                    self._groups[key] = self._groups.pop(key)
-                return request
-            if request.passed >= MOST_PASSED:
-                return None
-            passed.append(request)
-        return None
+    def _keep(self, key: object, rows: list[Row]) -> None:
+        if rows:
+            self._groups[key] = deque(rows)
+        else:
+            self._groups.pop(key, None)
+
+    def take(self, running: Iterable[Row], room: int) -> list[Row]:
+        """Take out those that begin now, beside the running rows, where there is room for so many in all."""
+        taken: list[Row] = []
+        running = list(running)
+        counts = Counter(row.request.key for row in running)
+        # prompts whose state is or will be kept for texts that wait: no more of them than rows
+        kept = {row.request for row in self if row.begun is not None}
+        kept |= {row.request for row in running if row.n_texts > 1}
+        while (n := counts.total()) < room:
+            for key, group in self._groups.items():
+                own, row = counts[key], group[0]
+                needs_state = row.n_texts > 1
+                if 2 * own < room - (n - own) and not (needs_state and len(kept) >= room):
+                    break
+            else:
+                return taken
+            taken.append(row)
+            counts[key] += 1
+            if needs_state:
+                kept.add(row.request)
+            # its next turn is after those of all others
+            self._keep(key, list(self._groups.pop(key))[1:])
+        return taken

@@ -12,6 +12,7 @@ import numpy as np
 from seqloom.decoding.generation import PromptPlan
 from seqloom.decoding.sampling import Drawing, SamplingConfig
 from seqloom.decoding.spelling import Speller
+from seqloom.decoding.stepper import State
 
 
 class Full(Exception):
@@ -60,8 +61,12 @@ class Request:
     prompt_tokens: int = 0
     drawn_tokens: int = 0
     arrived: float = 0.0
-    passed: int = 0  # how often another began before it, for want of room
     first_drawn: float | None = None  # when the first token was drawn
+
+    @property
+    def key(self) -> object:
+        """Return what is the same for all that was asked for together."""
+        return self.group or self
 
     @property
     def done(self) -> bool:
@@ -85,6 +90,13 @@ class Row:
         self.drawn: list[int] = []  # to see whether they only repeat themselves
         self.first = True  # no token was read
         self.over = False  # all is written
+        # of a text that waits though its prompt is read: what it begins with, (1,) and (1, V)
+        self.begun: tuple[State, np.ndarray] | None = None
+
+    @property
+    def n_texts(self) -> int:
+        """Return how many texts come of it."""
+        return self.request.n if self.drawing is None else 1
 
     @property
     def scored(self) -> bool:
