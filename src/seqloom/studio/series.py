@@ -87,7 +87,8 @@ def example(model: Any) -> str:
     that does not belong there.
     """
     season = max(model.season, 2)
-    steps = max(EXAMPLE_SEASONS * season, 3 * model.horizon, model.window, 24)
+    judged = model.horizon + season  # of these, which follow the steps that the model reads first
+    steps = max(EXAMPLE_SEASONS * season, 3 * model.horizon, model.window + judged, 24)
     steps = min(steps, MOST_STEPS)
     mean, std = (np.ravel(np.asarray(model.scale[name], float)) for name in ("mean", "std"))
     at = np.arange(steps)

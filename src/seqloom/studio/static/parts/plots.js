@@ -101,7 +101,7 @@ export function Axes({ width, height, x, y, xLog = false, yLog = false, xTicks, 
   return html`<svg class="plot" width=${width} height=${height} viewBox=${`0 0 ${width} ${height}`} role="img" aria-label=${label} onPointerMove=${onAt && point} onPointerLeave=${onAt && (() => onAt(null))}>
     ${named(yTicks, y, yLog, height / 50).map(([value, name]) => html`<g key=${`y${value}`}><line class="grid" x1=${LEFT} x2=${width - RIGHT} y1=${up(value)} y2=${up(value)} />
       <text x=${LEFT - 7} y=${up(value)} dy=".35em" text-anchor="end">${name}</text></g>`)}
-    ${named(xTicks, x, xLog, width / 90).map(([value, name]) => html`<text key=${`x${value}`} x=${across(value)} y=${height - bottom + 16} text-anchor="middle">${name}</text>`)}
+    ${named(xTicks, x, xLog, width / 90).map(([value, name]) => html`<text key=${`x${value}`} x=${across(value)} y=${height - bottom + 16} text-anchor=${across(value) > width - RIGHT - 9 && name.length > 3 ? "end" : "middle"}>${name}</text>`)}
     <text class="name" x=${width - RIGHT} y=${height - 3} text-anchor="end">${xLabel}</text>
     ${yLabel && html`<text class="name" x="0" y="11">${yLabel}</text>`}
     ${children(across, up)}</svg>`;

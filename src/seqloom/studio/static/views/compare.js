@@ -13,7 +13,7 @@ import { Bars, Coloured, Legend, Said, Table, heat, number, visible } from "../p
 import { Signature, inPython, inShell } from "../parts/signature.js";
 
 const ROWS = 6, EVERY = 420; // bars of a model; milliseconds between two models of the walk
-const question = (model, text) => ["/studio/passage", { model: model.name, text, top: 1, stamp: model.stamp }];
+const question = (model, text) => ["/studio/passage", { model: model.name, text, top: 1, excerpt: true, stamp: model.stamp }];
 
 // Which piece holds a character, and where a piece begins.
 export function placed(pieces, offset) {
@@ -126,11 +126,11 @@ export default function Compare({ comparison, comparisons, training, all, models
     ${rows.length > 0 && html`<details><summary>All columns</summary><${Table} label="all columns" columns=${cells} rows=${rows} best=${found.best} /></details>`}
     ${(found.skipped ?? []).length > 0 && html`<details><summary>${found.skipped.length} not trained</summary><ul>${found.skipped.map((one) => html`<li>${one.name}: ${one.reason}</li>`)}</ul></details>`}
     ${others.length > 0 && html`<details open=${!rows.length}><summary>${rows.length ? "Other models" : "Models"} (${others.length})</summary><${Table} label="models"
-      columns=${[{ title: "model", of: (one) => one.name }, { title: "task", of: (one) => one.task }, { title: "kind", of: (one) => one.kind },
-        { title: "open in", of: (one) => views.filter((view) => view.group !== "home" && view.group !== "learn" && view.fits(one)).map((view, i) => html`${i ? " · " : ""}<a href=${written({ view: view.name, models: [one.name] })}>${view.title}</a>`) }]}
+      columns=${[{ title: "model", of: (one) => one.name }, { title: "task", text: true, of: (one) => one.task }, { title: "kind", text: true, of: (one) => one.kind },
+        { title: "open in", text: true, of: (one) => views.filter((view) => view.group !== "home" && view.group !== "learn" && view.fits(one)).map((view, i) => html`${i ? " · " : ""}<a href=${written({ view: view.name, models: [one.name] })}>${view.title}</a>`) }]}
       rows=${others} /></details>`}
     <${Starter} training=${training} />
     <${Signature} view="compare" models=${spoken ? [spoken] : []} text=${reads ? text : null}
       terminal=${current && reads ? [`seqloom inspect surprisal ${inShell(current.path)} ${inShell(text)} --json`] : path ? [`seqloom info ${inShell(path)}`] : []}
-      python=${current && reads ? ["import seqloom", `seqloom.inspect.surprisal(seqloom.load(${inPython(current.path)}), ${inPython(text)}).data`] : path ? ["import seqloom", `seqloom.load(${inPython(path)})`] : []} />`;
+      python=${current && reads ? ["import seqloom", "from seqloom.studio.following import coloured", `coloured(seqloom.load(${inPython(current.path)}), ${inPython(text)}, 1, excerpt=True)`] : path ? ["import seqloom", `seqloom.load(${inPython(path)})`] : []} />`;
 }

@@ -27,6 +27,7 @@ export const VIEWS = [
   { group: "inside", name: "reach", title: "Gradient reach", fits: (model) => language(model) && (part("recurrent")(model) || part("attention")(model)), start: firstLine, style: "inside.css", load: () => import("./reach.js") },
   { group: "inside", name: "attention", title: "Attention", fits: part("attention"), start: firstLine, style: "attention.css", load: () => import("./attention.js") },
   { group: "inside", name: "alignments", title: "Alignments", fits: (model) => model.task === "translator", start: firstLine, style: "attention.css", load: () => import("./alignments.js") },
-  { group: "data", name: "runs", title: "Runs", fits: () => true, style: "runs.css", load: () => import("./runs.js") },
+  { group: "data", name: "runs", title: "Runs", fits: () => false, // it looks at runs, saved or not
+     style: "runs.css", load: () => import("./runs.js") },
   { group: "learn", name: "game", title: "Guess the text", fits: language, load: () => import("./game.js") },
 ];
