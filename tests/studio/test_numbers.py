@@ -87,3 +87,10 @@ def test_pieces_are_the_text_and_cost_what_it_costs(bpe, text):
     for piece in found["pieces"]:
         assert piece["bits"] == pytest.approx(sum(token["bits"] for token in piece["tokens"]))
     assert found["bits"] == pytest.approx(-bpe.score(text) / math.log(2), rel=1e-5)
+
+
+def test_an_excerpt_does_not_pay_for_the_end_of_its_document():
+    model = NGram(order=2, tokenizer="byte", unit="document").fit(TEXT)
+    whole, part = coloured(model, "to be", 1), coloured(model, "to be", 1, excerpt=True)
+    assert part["pieces"] == whole["pieces"][:-1]
+    assert whole["bits"] - part["bits"] == pytest.approx(whole["pieces"][-1]["bits"])

@@ -132,12 +132,17 @@ def _characters(ranked: list[tuple[bytes | None, float]]) -> list[list[Any]]:
     return [[text, math.log(share)] for text, share in ordered[:MOST_CHARACTERS] if share > 0]
 
 
-def coloured(model: LanguageModel, text: str, top: int) -> dict[str, Any]:
+def coloured(
+    model: LanguageModel, text: str, top: int, excerpt: bool = False
+) -> dict[str, Any]:
     """Return a text in pieces of whole characters, with what each costs, and the tokens that it is made
-    of as `seqloom inspect surprisal` has them.
+    of as `seqloom inspect surprisal` has them; of an `excerpt` without the end of the document, which
+    the text is not.
     """
     ids, lengths, said = window_of(model, text)
     rows = token_rows(model, ids, lengths, top)
+    if excerpt and model.unit != "line" and len(ids) > 1 and ids[-1] == model.tokenizer.eos_id:
+        ids, rows = ids[:-1], rows[:-1]
     pieces = pieces_of(model, ids, np.array([row["bits"] for row in rows]))
     tokenizer, end = model.tokenizer, 1 if model.unit == "line" else 0
     sizes = [

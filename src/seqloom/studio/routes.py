@@ -84,7 +84,7 @@ class Studio:
         """Return what each piece of a text costs."""
         model, top = self.language_model(asked), asked.integer("top", 5, 0, 100)
         return {"model": asked.text("model")} | coloured(
-            model, asked.text("text", "") or "", top or 0
+            model, asked.text("text", "") or "", top or 0, asked.flag("excerpt")
         )
 
     def game(self, asked: Fields) -> dict[str, Any]:

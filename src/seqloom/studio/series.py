@@ -15,7 +15,7 @@ from seqloom.serving.fields import Fields, Refused
 
 MOST_STEPS = 2000  # of each series that are drawn, the last ones
 MOST_COLUMNS = 8
-EXAMPLE_SEASONS = 8  # of a series that stands for one where none is given
+EXAMPLE_SEASONS = 4  # of a series that stands for one where none is given
 
 
 def look_ahead(served: Served, asked: Fields) -> dict[str, Any]:
@@ -87,7 +87,8 @@ def example(model: Any) -> str:
     that does not belong there.
     """
     season = max(model.season, 2)
-    steps = max(EXAMPLE_SEASONS * season, 5 * model.horizon, model.window, 24)
+    judged = model.horizon + season  # of these, which follow the steps that the model reads first
+    steps = max(EXAMPLE_SEASONS * season, 3 * model.horizon, model.window + judged, 24)
     steps = min(steps, MOST_STEPS)
     mean, std = (np.ravel(np.asarray(model.scale[name], float)) for name in ("mean", "std"))
     at = np.arange(steps)

@@ -85,16 +85,24 @@ function useView(entry) {
     }
     return () => (gone = true);
   }, [entry]);
+  if (loaded.has(entry.name)) dress(entry.style);
   return [loaded.get(entry.name), failed];
 }
 
+const styles = new Map(); // of views, by file
 function styled(file) { // a view's own style, there before the view is
-  return new Promise((resolve, reject) => {
+  if (!styles.has(file)) styles.set(file, new Promise((resolve, reject) => {
     const link = Object.assign(document.createElement("link"), { rel: "stylesheet", href: `/studio/static/views/${file}` });
-    link.onload = resolve;
+    link.onload = () => resolve(link);
     link.onerror = reject;
     document.head.append(link);
-  });
+  }));
+  return styles.get(file);
+}
+
+// Only the style of the open view holds, so that views may use the same words.
+function dress(file) {
+  for (const link of document.querySelectorAll('link[href^="/studio/static/views/"]')) if (link.sheet) link.sheet.disabled = !link.href.endsWith(`/${file}`);
 }
 
 const whole = (options) => Object.fromEntries(WHOLE.map((key) => [key, options[key]]));

@@ -27,9 +27,11 @@ export function ladder(models, comparison) {
 // Some models of different kinds: the best of the comparison, then the best n-gram, recurrent network, Transformer, and others.
 const KINDS = [["ngram"], ["lstm", "gru", "rnn"], ["gpt"], ["hmm"], ["nplm"]];
 export function chosenFirst(models, comparison) {
-  const rungs = ladder(models.filter((model) => model.family !== "calibration"), comparison).reverse();
-  const best = KINDS.map((kinds) => rungs.find((model) => kinds.includes(model.kind)));
-  return [...new Set([rungs[0] ?? models[0], ...best, ...rungs].filter(Boolean))].slice(0, START);
+  const able = models.filter((model) => model.family !== "calibration");
+  const rungs = ladder(able, comparison).reverse();
+  const ranked = ordered(comparison).some((row) => rungs.some((model) => model.name === row.model));
+  const best = KINDS.map((kinds) => rungs.find((model) => kinds.includes(model.kind) && model.task === "language model"));
+  return [...new Set([ranked && rungs[0], ...best, ...rungs, models[0]].filter(Boolean))].slice(0, START);
 }
 
 export const modelOf = (comparison, rung) => comparison?.rungs.find((row) => row.name === rung)?.model ?? rung;

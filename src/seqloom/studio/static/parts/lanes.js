@@ -1,6 +1,6 @@
 // Lanes of colours over a text: a row for each unit, a column for each token. All lanes scroll together.
 import { html, useEffect, useLayoutEffect, useRef, useState } from "./html.js";
-import { ink } from "./charts.js";
+import { paint, useScheme } from "./plots.js";
 
 export const ROW = 7; // pixels of a unit
 const [NARROW, LONG, WIDEST] = [10, 18, 40]; // pixels of a token: of a letter, of a word, of any
@@ -23,24 +23,10 @@ function useCell(box, steps) {
 
 // values[row][step] in 0 to 1, or with a sign in -1 to 1 (red above zero, blue below).
 function Lane({ values, signed, cell, label }) {
-  const canvas = useRef(null);
+  const canvas = useRef(null), dark = useScheme();
   useLayoutEffect(() => {
-    const [height, width] = [values.length || 1, values[0]?.length || 1];
-    Object.assign(canvas.current, { width, height });
-    const context = canvas.current.getContext("2d");
-    const [warm, cold] = [ink("--warm"), ink("--cold")].map((name) => name.split(" ").map(Number));
-    const picture = context.createImageData(width, height);
-    for (let y = 0; y < values.length; y++) for (let x = 0; x < width; x++) {
-      const value = values[y][x];
-      const [r, g, b] = signed && value > 0 ? warm : cold;
-      const at = 4 * (y * width + x);
-      picture.data[at] = r;
-      picture.data[at + 1] = g;
-      picture.data[at + 2] = b;
-      picture.data[at + 3] = Math.round(255 * Math.min(1, Math.abs(value)));
-    }
-    context.putImageData(picture, 0, 0);
-  }, [values, signed]);
+    paint(canvas.current, values.length, values[0]?.length ?? 0, (y, x) => [signed && values[y][x] > 0 ? "--warm" : "--cold", Math.abs(values[y][x])]);
+  }, [values, signed, dark]);
   return html`<canvas ref=${canvas} class="lane" role="img" aria-label=${label} style=${{ width: `${cell * (values[0]?.length ?? 1)}px`, height: `${ROW * values.length}px` }}></canvas>`;
 }
 

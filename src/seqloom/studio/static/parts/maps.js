@@ -1,11 +1,10 @@
 // Maps of shares: unpacked from few bytes, drawn on a canvas, as arcs between tokens, and as coloured text.
-import { html, useEffect, useLayoutEffect, useRef, useState } from "./html.js";
+import { html, useLayoutEffect, useRef } from "./html.js";
+import { ink, paint, useScheme, useWidth } from "./plots.js";
 import { Coloured, number, visible } from "./shown.js";
 
 export const NAMED = 64; // tokens of a side up to which a map and arcs show them
 const LEAST = 0.05; // the weight from which on an arc is drawn
-
-const ink = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 // {rows, columns, of(row, column), row(row), most}: of shares as whole numbers of 8 or 16 bits.
 export function unpacked(text, [rows, columns], bits) {
@@ -18,29 +17,10 @@ export function unpacked(text, [rows, columns], bits) {
   return { rows, columns, most: most * scale, row, of: (y, x) => whole[y * columns + x] * scale };
 }
 
-// Redrawn when the colours change.
-export function useScheme() {
-  const [dark, setDark] = useState(() => matchMedia("(prefers-color-scheme: dark)").matches);
-  useEffect(() => {
-    const media = matchMedia("(prefers-color-scheme: dark)");
-    const look = () => setDark(media.matches);
-    media.addEventListener("change", look);
-    return () => media.removeEventListener("change", look);
-  }, []);
-  return dark;
-}
-
-// A canvas with a dot for each share, darker by the root, so that small ones show.
-function image(map) {
-  const canvas = Object.assign(document.createElement("canvas"), { width: map.columns || 1, height: map.rows || 1 });
-  const context = canvas.getContext("2d");
-  const picture = context.createImageData(canvas.width, canvas.height);
-  const [r, g, b] = ink("--cold").split(" ").map(Number);
+// A dot for each share, darker by the root, so that small ones show.
+function draw(canvas, map) {
   const top = Math.max(map.most, 1e-6);
-  for (let y = 0; y < map.rows; y++) {
-    for (let x = 0; x < map.columns; x++) picture.data.set([r, g, b, Math.round(255 * Math.sqrt(map.of(y, x) / top))], 4 * (y * map.columns + x));
-  }
-  context.putImageData(picture, 0, 0);
+  paint(canvas, map.rows, map.columns, (y, x) => ["--cold", Math.sqrt(map.of(y, x) / top)]);
   return canvas;
 }
 
@@ -48,9 +28,7 @@ export function Small({ map }) {
   const canvas = useRef(null);
   const dark = useScheme();
   useLayoutEffect(() => {
-    const drawn = image(map);
-    Object.assign(canvas.current, { width: drawn.width, height: drawn.height });
-    canvas.current.getContext("2d").drawImage(drawn, 0, 0);
+    draw(canvas.current, map);
   }, [map, dark]);
   return html`<canvas ref=${canvas} class="small" aria-hidden="true"></canvas>`;
 }
@@ -60,22 +38,10 @@ const short = (name) => {
   return text.length > 10 ? `${text.slice(0, 9)}…` : text;
 };
 
-// The width of an element, followed.
-export function useWidth(box) {
-  const [width, setWidth] = useState(0);
-  useLayoutEffect(() => {
-    const watch = new ResizeObserver(() => setWidth(Math.floor(box.current?.clientWidth ?? 0)));
-    setWidth(Math.floor(box.current.clientWidth));
-    watch.observe(box.current);
-    return () => watch.disconnect();
-  }, []);
-  return width;
-}
-
 // One map: what looks from top to bottom, what is looked at from left to right; `size`: tokens of a tile.
 export function MapOf({ map, steps, keys, size = 1, at, onAt, label }) {
-  const box = useRef(null), canvas = useRef(null);
-  const width = useWidth(box);
+  const canvas = useRef(null);
+  const [box, width] = useWidth(0);
   const dark = useScheme();
   const named = size === 1 && Math.max(map.rows, map.columns) <= NAMED;
   const font = "12px ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace";
@@ -92,7 +58,7 @@ export function MapOf({ map, steps, keys, size = 1, at, onAt, label }) {
     const context = canvas.current.getContext("2d");
     context.scale(scale, scale);
     context.imageSmoothingEnabled = side < 1;
-    context.drawImage(image(map), left, top, side * map.columns, side * map.rows);
+    context.drawImage(draw(document.createElement("canvas"), map), left, top, side * map.columns, side * map.rows);
     context.strokeStyle = ink("--line");
     context.strokeRect(left - 0.5, top - 0.5, side * map.columns + 1, side * map.rows + 1);
     context.font = font;

@@ -14,7 +14,7 @@ async function copied(view) {
   copy.querySelectorAll("[data-unsaved]").forEach((element) => element.remove());
   const fields = [...view.querySelectorAll("textarea")];
   [...copy.querySelectorAll("textarea")].forEach((element, i) => (element.textContent = fields[i].value));
-  const styles = [...document.styleSheets].map((sheet) => [...sheet.cssRules].map((rule) => rule.cssText).join("\n")).join("\n");
+  const styles = [...document.styleSheets].filter((sheet) => !sheet.disabled).map((sheet) => [...sheet.cssRules].map((rule) => rule.cssText).join("\n")).join("\n");
   return { copy, styles };
 }
 

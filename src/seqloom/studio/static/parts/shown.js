@@ -23,7 +23,7 @@ export function Bars({ rows, label, whole = 1, shown = percent }) {
     <span class="value">${shown(row.cut ? row.ghost : row.value)}</span>${row.why && html`<a class="why" href=${row.why} aria-label=${`why ${row.name}?`}>why?</a>`}</li>`)}</ul>`;
 }
 
-// A table: columns {title, of: row => shown, sort: row => number}; the first column heads its row.
+// A table: columns {title, of: row => shown, sort: row => number, text: of words}; the first column heads its row.
 export function Table({ columns, rows, best = null, label }) {
   const [order, setOrder] = useState(null);
   const sorted = order === null ? rows
@@ -31,9 +31,9 @@ export function Table({ columns, rows, best = null, label }) {
   const turn = (at) => setOrder({ at, sign: order?.at === at ? -order.sign : 1 });
   const direction = (at) => (order?.at === at ? (order.sign > 0 ? "ascending" : "descending") : undefined);
   return html`<div class="wide" tabindex="0" role="region" aria-label=${label}><table class="numbers"><thead><tr>${columns.map((column, at) => html`
-    <th scope="col" aria-sort=${direction(at)}>${column.sort ? html`<button type="button" onClick=${() => turn(at)}>${column.title}</button>` : column.title}</th>`)}</tr></thead>
+    <th scope="col" class=${column.text ? "text" : undefined} aria-sort=${direction(at)}>${column.sort ? html`<button type="button" onClick=${() => turn(at)}>${column.title}</button>` : column.title}</th>`)}</tr></thead>
     <tbody>${sorted.map((row) => html`<tr key=${row.name} class=${row.name === best ? "best" : ""}>${columns.map((column, at) =>
-      at === 0 ? html`<th scope="row">${column.of(row)}</th>` : html`<td>${column.of(row)}</td>`)}</tr>`)}</tbody></table></div>`;
+      at === 0 ? html`<th scope="row">${column.of(row)}</th>` : html`<td class=${column.text ? "text" : undefined}>${column.of(row)}</td>`)}</tr>`)}</tbody></table></div>`;
 }
 
 // From pale to red: bits of a byte.

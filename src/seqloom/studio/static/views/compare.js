@@ -3,8 +3,8 @@
 import { html, useEffect, useMemo, useRef, useState } from "../parts/html.js";
 import { askOnce, useAsk, useAsked } from "../parts/ask.js";
 import { written } from "../parts/address.js";
-import { Lines } from "../parts/charts.js";
 import { Choice, Slider, TextBox } from "../parts/controls.js";
+import { Curves } from "../parts/curves.js";
 import { chosenFirst, form, ladder, ordered } from "../parts/ladder.js";
 import { Card, Rungs, bytes, ends } from "../parts/rungs.js";
 import { Front } from "../parts/front.js";
@@ -13,7 +13,7 @@ import { Bars, Coloured, Legend, Said, Table, heat, number, visible } from "../p
 import { Signature, inPython, inShell } from "../parts/signature.js";
 
 const ROWS = 6, EVERY = 420; // bars of a model; milliseconds between two models of the walk
-const question = (model, text) => ["/studio/passage", { model: model.name, text, top: 1, stamp: model.stamp }];
+const question = (model, text) => ["/studio/passage", { model: model.name, text, top: 1, excerpt: true, stamp: model.stamp }];
 
 // Which piece holds a character, and where a piece begins.
 export function placed(pieces, offset) {
@@ -77,12 +77,11 @@ function Cooling({ rungs, current, all, text, heldOut, options, comparison, view
       ${text !== heldOut && html`<button type="button" onClick=${() => change({ text: null, options: { at: null } })}>The held-out lines again</button>`}</details>`;
 }
 
-function Curves({ comparison }) {
+function LessData({ comparison }) {
   const unit = comparison.size_unit ?? "", curve = Object.entries(comparison.curve ?? {}).filter(([, points]) => points.length > 1);
-  const sizes = useMemo(() => [...new Set(curve.flatMap(([, points]) => points.map((point) => point[unit])))].sort((a, b) => a - b), [comparison]);
-  const series = useMemo(() => curve.map(([name, points]) => ({ name, y: sizes.map((size) => points.find((point) => point[unit] === size)?.[comparison.measure] ?? null) })), [comparison]);
   if (!curve.length) return null;
-  return html`<section><h2>With less data</h2><${Lines} x=${sizes} series=${series} label="learning curves" xLabel=${`${unit} of training data`} yLabel=${comparison.measure_title} logX=${true} height=${300} /></section>`;
+  const series = curve.map(([name, points]) => ({ name, dots: true, points: points.map((point) => [point[unit], point[comparison.measure]]) }));
+  return html`<section><h2>With less data</h2><${Curves} series=${series} label="learning curves" xLabel=${`${unit} of training data`} yLabel=${comparison.measure_title} logX table height=${290} shown=${(value) => form(comparison.measure_form, value)} /></section>`;
 }
 
 export default function Compare({ comparison, comparisons, training, all, models, chosen, text, heldOut, options, views, change }) {
@@ -110,7 +109,7 @@ export default function Compare({ comparison, comparisons, training, all, models
     { title: "training", of: (one) => (one.train_seconds == null ? "-" : `${number(one.train_seconds, 1)} s`), sort: (one) => one.train_seconds },
     { title: "memory", of: (one) => bytes(one.peak_memory), sort: (one) => one.peak_memory },
   ];
-  const figures = html`<${Front} rows=${rows} comparison=${found} at=${row?.name} onPick=${pick} /><${Curves} comparison=${found} />`;
+  const figures = html`<${Front} rows=${rows} comparison=${found} at=${row?.name} onPick=${pick} /><${LessData} comparison=${found} />`;
   const spoken = reads ? current : known.get(row?.model);
   return html`<div class="headed"><h1>Compare</h1>
       ${(comparisons ?? []).length > 1 && html`<${Choice} label="comparison" value=${options.c ?? comparisons[0].name} onChange=${(name) => change({ models: [], text: null, options: { c: name === comparisons[0].name ? null : name, at: null } }, true)}
@@ -127,11 +126,11 @@ export default function Compare({ comparison, comparisons, training, all, models
     ${rows.length > 0 && html`<details><summary>All columns</summary><${Table} label="all columns" columns=${cells} rows=${rows} best=${found.best} /></details>`}
     ${(found.skipped ?? []).length > 0 && html`<details><summary>${found.skipped.length} not trained</summary><ul>${found.skipped.map((one) => html`<li>${one.name}: ${one.reason}</li>`)}</ul></details>`}
     ${others.length > 0 && html`<details open=${!rows.length}><summary>${rows.length ? "Other models" : "Models"} (${others.length})</summary><${Table} label="models"
-      columns=${[{ title: "model", of: (one) => one.name }, { title: "task", of: (one) => one.task }, { title: "kind", of: (one) => one.kind },
-        { title: "open in", of: (one) => views.filter((view) => view.group !== "home" && view.group !== "learn" && view.fits(one)).map((view, i) => html`${i ? " · " : ""}<a href=${written({ view: view.name, models: [one.name] })}>${view.title}</a>`) }]}
+      columns=${[{ title: "model", of: (one) => one.name }, { title: "task", text: true, of: (one) => one.task }, { title: "kind", text: true, of: (one) => one.kind },
+        { title: "open in", text: true, of: (one) => views.filter((view) => view.group !== "home" && view.group !== "learn" && view.fits(one)).map((view, i) => html`${i ? " · " : ""}<a href=${written({ view: view.name, models: [one.name] })}>${view.title}</a>`) }]}
       rows=${others} /></details>`}
     <${Starter} training=${training} />
     <${Signature} view="compare" models=${spoken ? [spoken] : []} text=${reads ? text : null}
       terminal=${current && reads ? [`seqloom inspect surprisal ${inShell(current.path)} ${inShell(text)} --json`] : path ? [`seqloom info ${inShell(path)}`] : []}
-      python=${current && reads ? ["import seqloom", `seqloom.inspect.surprisal(seqloom.load(${inPython(current.path)}), ${inPython(text)}).data`] : path ? ["import seqloom", `seqloom.load(${inPython(path)})`] : []} />`;
+      python=${current && reads ? ["import seqloom", "from seqloom.studio.following import coloured", `coloured(seqloom.load(${inPython(current.path)}), ${inPython(text)}, 1, excerpt=True)`] : path ? ["import seqloom", `seqloom.load(${inPython(path)})`] : []} />`;
 }

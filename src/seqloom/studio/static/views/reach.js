@@ -1,8 +1,8 @@
 // How far back the gradient reaches: models of the shelf on one axis, and fresh cells with a slider for the gain.
 import { html, useEffect, useMemo } from "../parts/html.js";
 import { askOnce, useAsk, useAsked } from "../parts/ask.js";
-import { Lines } from "../parts/charts.js";
 import { Choice, Picker, Slider, TextBox } from "../parts/controls.js";
+import { Curves } from "../parts/curves.js";
 import { Said, Table } from "../parts/shown.js";
 import { Signature, inPython, inShell } from "../parts/signature.js";
 
@@ -12,6 +12,7 @@ const GAINS = [0.5, 1, 1.5, 3, 6]; // those of the demonstration
 const FRESH = { cell: ["rnn", "lstm", "gru"], start: "normal", distance: 100, hidden: 32 };
 const KINDS = { "dh/dh": "the state", "dc/dc": "the cell of an LSTM", "forget gates": "the product of forget gates" };
 export const power = (value) => (value === null || value === undefined ? "-" : value === 0 ? "0" : value >= 0.01 && value < 1000 ? value.toPrecision(3) : value.toExponential(1));
+const CHART = { log: true, shown: power, height: 300, table: true };
 
 // Of one model: what is read, if the library has it, else its highest layer.
 const layerOf = (data) => {
@@ -25,28 +26,21 @@ export function byDistance(data) {
   return data.positions.filter((row) => row.layer === layer).map((row) => row.last).reverse();
 }
 
-const positive = (values, length) => Array.from({ length }, (_, i) => (values[i] > 0 ? values[i] : null));
-
 function Models({ found, chosen, options, set }) {
-  const loss = useMemo(() => {
-    const curves = found.map((data) => (data ? byDistance(data) : []));
-    const length = Math.max(0, ...curves.map((curve) => curve.length));
-    return { x: Array.from({ length }, (_, i) => i), series: curves.map((curve, i) => ({ name: chosen[i].name, y: positive(curve, length) })).filter((_, i) => curves[i].length) };
-  }, [found, chosen]);
+  const loss = useMemo(() => found.map((data, hue) => ({ name: chosen[hue].name, hue, points: data ? byDistance(data).map((norm, distance) => [distance, norm]) : [] })).filter((one) => one.points.length), [found, chosen]);
   const kinds = Object.keys(KINDS).filter((kind) => found.some((data) => data?.rows.some((row) => typeof row[kind] === "number")));
   const kind = kinds.includes(options.of) ? options.of : kinds[0];
-  const state = useMemo(() => {
-    const top = found.map((data) => { const last = data?.rows.at(-1)?.layer; return (data?.rows ?? []).filter((row) => row.layer === last && typeof row[kind] === "number"); });
-    const x = [...new Set(top.flatMap((rows) => rows.map((row) => row.distance)))].sort((a, b) => a - b);
-    return { x, series: top.map((rows, i) => ({ name: chosen[i].name, y: x.map((k) => { const value = rows.find((row) => row.distance === k)?.[kind]; return value > 0 ? value : null; }) })).filter((_, i) => top[i].length) };
-  }, [found, chosen, kind]);
-  return html`${loss.series.length > 0 && html`<h2>Of the loss of the last token</h2>
+  const state = useMemo(() => found.map((data, hue) => {
+    const rows = data?.rows ?? [], last = rows.at(-1)?.layer;
+    return { name: chosen[hue].name, hue, points: rows.filter((row) => row.layer === last && typeof row[kind] === "number").map((row) => [row.distance, row[kind]]) };
+  }).filter((one) => one.points.length), [found, chosen, kind]);
+  return html`${loss.length > 0 && html`<h2>Of the loss of the last token</h2>
       <p class="soft">How much the loss of the last token would change with ${found.every((data) => !data || layerOf(data) === "input") ? "what was read" : "the state"} so many tokens before: the norm of the gradient, on a logarithmic axis.</p>
-      <${Lines} x=${loss.x} series=${loss.series} label="gradient of the last token's loss by distance" xLabel="tokens back" yLabel="norm of the gradient" logY shown=${power} height=${300} />`}
-    ${state.series.length > 0 && html`<h2>Of the recurrent state</h2>
+      <${Curves} series=${loss} label="gradient of the last token's loss by distance" xLabel="tokens back" yLabel="norm of the gradient" ...${CHART} />`}
+    ${state.length > 0 && html`<h2>Of the recurrent state</h2>
       <p class="soft">What is left of a small change of ${KINDS[kind]} after so many steps, in the highest layer.</p>
       <div class="controls" data-unsaved>${kinds.length > 1 && html`<${Choice} label="follow" value=${kind} choices=${kinds.map((one) => [one, KINDS[one]])} onChange=${(one) => set({ of: one === kinds[0] ? null : one })} />`}</div>
-      <${Lines} x=${state.x} series=${state.series} label=${`what is left of a change of ${KINDS[kind]}`} xLabel="steps" yLabel="largest factor" logY shown=${power} height=${300} />`}`;
+      <${Curves} series=${state} label=${`what is left of a change of ${KINDS[kind]}`} xLabel="steps" yLabel="largest factor" ...${CHART} />`}`;
 }
 
 function Fresh({ options, set }) {
@@ -63,19 +57,16 @@ function Fresh({ options, set }) {
     return () => ended.abort();
   }, [curves.values, curves.waiting, at]);
   const rows = curves.values?.data.rows ?? [];
-  const chart = useMemo(() => {
-    const x = [...new Set(rows.map((row) => row.distance))].sort((a, b) => a - b);
-    return { x, series: FRESH.cell.map((name) => ({ name, y: x.map((k) => { const value = rows.find((row) => row.layer === name && row.distance === k)?.["dh/dh"]; return value > 0 ? value : null; }) })) };
-  }, [curves.values]);
-  const last = chart.x.at(-1);
+  const chart = useMemo(() => FRESH.cell.map((name) => ({ name, points: rows.filter((row) => row.layer === name).map((row) => [row.distance, row["dh/dh"]]) })), [curves.values]);
+  const last = rows.reduce((most, row) => Math.max(most, row.distance), 0);
   const left = FRESH.cell.map((name) => [name, rows.find((row) => row.layer === name && row.distance === last)?.["dh/dh"]]);
   const measured = (many.values?.data.rows ?? []).filter((row) => row.what.startsWith("tanh"));
   return html`<section aria-label="fresh cells"><h2>Fresh cells</h2>
     <p class="soft">Untrained cells of 32 units that read noise. The gain multiplies the recurrent matrices: below about 2 a plain RNN forgets, above it explodes.</p>
     <div class="controls" data-unsaved>${asked ? html`<${Slider} label="gain" min="0" max=${GAINS.length - 1} value=${at} shown=${(i) => String(GAINS[i])} onChange=${(i) => set({ gain: GAINS[i] })} />` : html`<button type="button" onClick=${() => set({ gain: 1.5 })}>Measure fresh cells</button> <span class="soft small">takes some seconds the first time</span>`}</div>
     ${asked && html`<${Said} answer=${curves} />
-      ${last && html`<p data-left>Left of a change after ${last} steps: ${left.map(([name, value], i) => html`${i ? ", " : ""}${name} <b>${power(value)}</b>`)}.</p>
-      <${Lines} x=${chart.x} series=${chart.series} label=${`what is left of a change in fresh cells, gain ${GAINS[at]}`} xLabel="steps" yLabel="largest factor" logY shown=${power} height=${280} />`}
+      ${last > 0 && html`<p data-left>Left of a change after ${last} steps: ${left.map(([name, value], i) => html`${i ? ", " : ""}${name} <b>${power(value)}</b>`)}.</p>
+      <${Curves} series=${chart} label=${`what is left of a change in fresh cells, gain ${GAINS[at]}`} xLabel="steps" yLabel="largest factor" ...${CHART} />`}
       ${measured.length > 0 && html`<h3 class="spaced">A plain RNN of 64 units at each gain, over many seeds</h3><${Table} label="what is left after 100 steps, by gain" best=${GAINS[at]} columns=${[
         { title: "gain", of: (row) => row.gain }, { title: "left after 100 steps", of: (row) => power(row.median) },
         { title: "middle 95 %", of: (row) => `${power(row.low)} to ${power(row.high)}` }, { title: "mean slope of tanh", of: (row) => row.slope.toFixed(2) },

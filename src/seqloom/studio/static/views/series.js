@@ -32,11 +32,6 @@ function Chart({ name, history, ahead, marks, threshold }) {
     else lines.at(-1).push(row);
     return lines;
   }, [[]]);
-  const point = (event) => {
-    const box = event.currentTarget.getBoundingClientRect();
-    const share = (event.clientX - box.left - 48) / (box.width - 58);
-    setOver(Math.max(0, Math.min(times.length - 1, Math.round(share * (times.length - 1)))));
-  };
   const key = (event) => {
     const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     if (!step) return;
@@ -46,8 +41,8 @@ function Chart({ name, history, ahead, marks, threshold }) {
   const time = over === null ? null : times[over];
   const row = expected.get(time);
   const mark = marks.get(time);
-  return html`<section class="chart" aria-label=${name}><h2>${name}</h2><div ref=${place} tabindex="0" role="group" aria-label=${`${name}, step by step`} aria-description="arrow keys go from step to step" onPointerMove=${point} onPointerLeave=${() => setOver(null)} onKeyDown=${key}>
-    <${Axes} width=${width} height=${260} x=${[0, Math.max(1, times.length - 1)]} y=${[low - room, high + room]} xTicks=${named} label=${`${name}: ${history.length} steps and a forecast of ${ahead.length}`} xLabel="">${(across, up) => {
+  return html`<section class="chart" aria-label=${name}><h2>${name}</h2><div ref=${place} tabindex="0" role="group" aria-label=${`${name}, step by step`} aria-description="arrow keys go from step to step" onKeyDown=${key}>
+    <${Axes} width=${width} height=${260} x=${[0, Math.max(1, times.length - 1)]} y=${[low - room, high + room]} xTicks=${named} onAt=${(step) => setOver(step === null ? null : Math.round(step))} label=${`${name}: ${history.length} steps and a forecast of ${ahead.length}`} xLabel="">${(across, up) => {
       const band = (share) => path([...ahead.map((one) => [across(at.get(one.time)), up(one[`high_${share}`])]), ...[...ahead].reverse().map((one) => [across(at.get(one.time)), up(one[`low_${share}`])])]) + "Z";
       return html`${ahead.length > 0 && html`<path class="band wide-band" d=${band(95)} /><path class="band" d=${band(80)} />`}
         ${runs.filter((one) => one.length).map((one, i) => html`<path key=${i} class="came" d=${path(one.map((step) => [across(at.get(step.time)), up(step.value)]))} />`)}
