@@ -196,6 +196,22 @@ def test_however_many_threads_share_a_product(name, bits):
 
 # ---- prompts
 
+
+@pytest.mark.parametrize("case", LANGUAGE)
+def test_several_tokens_of_rows_are_read_at_once(case):
+    stepper = LANGUAGE[case]().stepper()
+    tokens = [np.arange(length) % stepper.vocab_size for length in (1, 5, 1, 3, 5)]
+    state, _ = stepper.read_on(stepper.start(5)[0], tokens)  # and from there
+    state, told = stepper.read_on(state, tokens[::-1])
+    for row, parts in enumerate(zip(tokens, tokens[::-1])):
+        alone = by_itself(stepper, *stepper.start(1), np.concatenate(parts))
+        assert np.array_equal(alone[-1], told[row])
+        after = stepper.step(select(state, np.array([row])), tokens[0])[1]
+        assert np.array_equal(
+            by_itself(stepper, *stepper.start(1), np.concatenate([*parts, tokens[0]]))[-1], after[0]
+        )
+
+
 GPTS = [case for case in LANGUAGE if case.startswith("gpt")]
 
 

@@ -444,7 +444,7 @@ def test_a_flood_of_events_leaves_the_event_loop_its_turn():
     writer.exchange, writer.served = Exchange(), SimpleNamespace(model=model)
     writer.shape = lambda *parts: {}
     writer.kind, writer.usage_wanted, writer.prefixes = "text", False, [""]
-    writer._head = lambda kind: {}
+    writer._head, writer._wake = lambda kind: {}, None
     asyncio.run(both())
     assert sent[-1] == "[DONE]"
 

@@ -139,9 +139,13 @@ class Speller:
         # a server spells the same tokens over and over
         self._pieces: dict[tuple[int, bool], bytes] = tokenizer.derived("pieces", dict)
         self._before = before or bool(dropped)
+        self._may_wait = not stop
+        self._waiting: list[bytes] = []
 
-    def feed(self, token: int) -> str:
-        """Return the text that is safe to show after one more token."""
+    def feed(self, token: int, *, now: bool = True) -> str:
+        """Return the text that is safe to show after one more token; with `now` false it may also come
+        later, which takes less time.
+        """
         if token in self.ends:
             self.ended = True
             return ""
@@ -149,12 +153,22 @@ class Speller:
         if spelled is None:
             spelled = self.tokenizer.piece(token, before=self._before)
             self._pieces[token, self._before] = spelled
-        piece, self.ended = self._text.feed(spelled)
         self._before = True
+        if not now and self._may_wait:
+            self._waiting.append(spelled)
+            return ""
+        piece, self.ended = self._text.feed(self._with_waiting(spelled))
         return piece
+
+    def _with_waiting(self, spelled: bytes) -> bytes:
+        if not self._waiting:
+            return spelled
+        waiting, self._waiting = self._waiting, []
+        return b"".join([*waiting, spelled])
 
     def flush(self) -> str:
         """Return the rest, once no token follows."""
         if self._text.hit is not None:
             return ""
-        return self._text.flush(cut=not self.ended)[0]
+        waiting = self._text.feed(self._with_waiting(b""))[0] if self._waiting else ""
+        return waiting + self._text.flush(cut=not self.ended)[0]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -139,6 +140,26 @@ class RecurrentStepper(Starting):
         features, layers = self.network.step(state[0], ids, trace)
         return RecurrentState(layers, features), self.network.output.log_probs(features)
 
+    def read_on(self, state: Any, parts: Sequence[np.ndarray]) -> tuple[Any, np.ndarray]:
+        """Append to each row some tokens, at least one; return the new state and what follows the last
+        ones, (n, V). The output layer, which takes most of a step, runs once.
+        """
+        counts = np.array([len(part) for part in parts], np.int64)
+        layers, features, read = state[0], None, 0
+        for count in np.unique(counts).tolist():  # of rows that end together
+            rows = np.flatnonzero(counts >= count)
+            further = tuple(tuple(leaf[rows] for leaf in layer) for layer in layers)
+            for at in range(read, count):
+                ids = np.array([parts[row][at] for row in rows.tolist()], np.int64)
+                x, further = self.network.step(further, ids)
+            if features is None:
+                layers, features = further, x
+            else:
+                for leaf, new in zip(chain(*layers, [features]), chain(*further, [x])):
+                    leaf[rows] = new
+            read = count
+        return RecurrentState(layers, features), self.network.output.log_probs(features)
+
     def features(self, state: Any) -> np.ndarray:
         """Return what the output layer saw, (n, D)."""
         return state.features
@@ -196,6 +217,13 @@ class NPLMStepper(Starting):
         return self._read(
             np.concatenate([state[0][:, 1:], np.asarray(ids, np.int64)[:, None]], axis=1)
         )
+
+    def read_on(self, state: Any, parts: Sequence[np.ndarray]) -> tuple[Any, np.ndarray]:
+        """Append to each row some tokens, at least one; return the new state and what follows the last
+        ones, (n, V).
+        """
+        rows = [np.concatenate([row, part])[-len(row) :] for row, part in zip(state[0], parts)]
+        return self._read(np.array(rows, np.int64))
 
     def features(self, state: Any) -> np.ndarray:
         """Return what the output layer saw, (n, D)."""

@@ -56,9 +56,8 @@ class Bell:
 
     def _answer(self) -> None:
         self._rung = False  # before looking: what comes from now on rings again
-        for _ in range(
-            len(self._calls)
-        ):  # no more: a thread that calls on and on would keep the loop here
+        # no more: a thread that calls on and on would keep the loop here
+        for _ in range(len(self._calls)):
             self._calls.popleft()()
 
 
@@ -71,9 +70,7 @@ class Service:
         self.draining = False
         # two, so that a short request need not wait for a long one
         self.workers = Workers(2)
-        self.short_workers = Workers(
-            1
-        )  # for what takes milliseconds, while long work keeps the others
+        self.short_workers = Workers(1)  # for milliseconds, while long work keeps the others
         self.bell = Bell()
         self.held_bytes = 0  # of bodies whose requests are not answered yet
         # names that the server answers to; None: to all
@@ -101,7 +98,8 @@ class Service:
         waiting = workers.n_jobs
         if waiting >= self.config.queue:
             raise Refused.busy(f"{waiting:,} requests wait already; try again later")
-        return await asyncio.wait_for(workers.run(function, *arguments), self.config.timeout)
+        async with asyncio.timeout(self.config.timeout):  # wait_for would make a task
+            return await workers.run(function, *arguments)
 
     def end_all(self) -> None:
         """End all that runs: texts as they are, other work with an error."""
@@ -217,15 +215,22 @@ class Exchange:
         """Wait for work; raise ClientLeft as soon as the client has left."""
         if self._left is None:
             self._watch()
+        task = asyncio.current_task()
         assert self._left is not None
-        task = asyncio.ensure_future(work)
-        try:
-            await asyncio.wait({task, self._left}, return_when=asyncio.FIRST_COMPLETED)
-            if not task.done():
-                raise ClientLeft
-            return task.result()
-        finally:
+        assert task is not None
+
+        def stop(left: Any) -> None:  # cheaper than a task for the work and another wait for both
             task.cancel()
+
+        self._left.add_done_callback(stop)
+        try:
+            return await work
+        except asyncio.CancelledError:
+            if self._left.done() and task.uncancel() == 0:
+                raise ClientLeft from None
+            raise
+        finally:
+            self._left.remove_done_callback(stop)
 
     def _watch(self) -> None:
         def wake(left: Any) -> None:
@@ -392,12 +397,13 @@ class Endpoint:
             if not name or "]" in port:  # there is no port
                 name = host
             if name not in hosts:
-                raise Refused(f"this server is not called {quoted(name)}; allow_host may name it")
+                advice = "--allow-host (allow_host) may name it"
+                raise Refused(f"this server is not called {quoted(name)}; {advice}")
         origin = exchange.header("origin")
         is_allowed = {origin, "*"} & set(config.allow_origin)
         if origin and not is_allowed and not _same_host(origin, exchange):
             raise Refused(
-                f"pages of {quoted(origin)} may not ask here; allow_origin may name them",
+                f"pages of {quoted(origin)} may not ask here; --allow-origin (allow_origin) may name them",
                 status=403,
             )
         method = exchange.scope["method"]

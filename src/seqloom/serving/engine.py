@@ -143,6 +143,8 @@ class Engine:
 
     def _admit(self) -> list[Row]:
         """Take rows from the queue while there is room; each request begins as one row."""
+        if not self._waiting:
+            return []
         for late in self._waiting.expired(self._now()):
             if late.drawing is None:
                 self._fail(late.request, TimeoutError("the request waited too long"))
@@ -351,7 +353,7 @@ class Engine:
         request.drawn_tokens += 1
         if request.first_drawn is None:
             request.first_drawn = now
-        piece = speller.feed(token)
+        piece = speller.feed(token, now=request.streamed)
         if request.cut_loops:
             row.drawn.append(token)
             speller.ended = speller.ended or repeats(row.drawn)
@@ -359,7 +361,8 @@ class Engine:
             self._finish(row, "stop" if speller.ended else "length", piece)
             return
         row.pending = np.array([token], np.int64)
-        row.text.append(piece)
+        if piece:
+            row.text.append(piece)
         if request.streamed and (piece or row.scores) and len(request.events) < MOST_UNREAD:
             self._emit(row, row.index, "".join(row.text), None)
             row.text = []
