@@ -2,6 +2,8 @@
 
 import os
 import signal
+from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -49,7 +51,14 @@ def own_registry():
     MODELS.update(before)
 
 
+@pytest.fixture(scope="session")
+def _caches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Names of directories that nobody has used; none is made for the many tests that keep nothing."""
+    place = tmp_path_factory.mktemp("caches")
+    return (place / str(number) for number in count())
+
+
 @pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _own_cache(_caches: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """Comparisons kept by the user must not leak into tests."""
-    monkeypatch.setenv("SEQLOOM_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("SEQLOOM_CACHE", str(next(_caches)))

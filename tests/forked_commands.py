@@ -1,4 +1,4 @@
-"""`seqloom` for many lines of shell: forks of one process that has imported numba, torch and altair already.
+"""`seqloom` for many lines of shell: forks of one process that has imported everything already.
 
 A process of its own takes a second or two of imports for each line. The client named `seqloom`
 hands its directory, arguments, environment and open files to the server; a fork of it runs the
@@ -6,8 +6,10 @@ command and answers with the exit code.
 """
 
 import atexit
+import importlib
 import json
 import os
+import pkgutil
 import signal
 import socket
 import subprocess
@@ -58,10 +60,19 @@ def serve(address: str) -> None:
     import altair  # noqa: F401
 
     with suppress(ImportError):
-        import torch  # noqa: F401
+        import torch
 
-    from seqloom.cli import main  # noqa: F401
+        # The first optimiser imports torch._dynamo and sympy, a second of each training. Nothing is
+        # trained here: a fork of who ran backward() cannot.
+        torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.1)
+
+    import seqloom
     from seqloom.models.word_vectors.words import Words
+
+    for module in pkgutil.walk_packages(seqloom.__path__, "seqloom."):
+        if not module.name.endswith("__main__"):
+            with suppress(ImportError):  # of a package that is not installed
+                importlib.import_module(module.name)
 
     Words.of(["a"])  # the first kernel makes numba ready
     signal.signal(signal.SIGCHLD, reap)

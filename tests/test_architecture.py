@@ -90,23 +90,47 @@ def parsed(path):
 @cache
 def imports(path, *, top_only=False):
     """(line, module) of every import, also inside functions; not those for the type checker alone."""
+    found, left = [], list(parsed(path).body)
+    while left:
+        node = left.pop()
+        if isinstance(node, ast.expr):  # which holds no statement
+            continue
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+            continue
+        if top_only and isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            continue
+        if isinstance(node, ast.Import):
+            found += [(node.lineno, alias.name) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{name_of(path)}:{node.lineno} imports by a relative name"
+            found.append((node.lineno, node.module))
+            if node.module == "seqloom":
+                found += [(node.lineno, f"seqloom.{alias.name}") for alias in node.names]
+        left += ast.iter_child_nodes(node)
+    return sorted(found)
 
-    def walk(nodes):
-        for node in nodes:
-            if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
-                continue
-            if top_only and isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                continue
-            if isinstance(node, ast.Import):
-                yield from ((node.lineno, alias.name) for alias in node.names)
-            elif isinstance(node, ast.ImportFrom):
-                assert node.level == 0, f"{name_of(path)}:{node.lineno} imports by a relative name"
-                yield node.lineno, node.module
-                if node.module == "seqloom":
-                    yield from ((node.lineno, f"seqloom.{alias.name}") for alias in node.names)
-            yield from walk(ast.iter_child_nodes(node))
 
-    return list(walk(parsed(path).body))
+def each(paths):
+    """Hold a rule for all these files in one test, which names those that break it: a test each takes longer
+    than what it looks at.
+    """
+    paths = list(paths)
+    assert paths
+
+    def of_all(rule):
+        def test():
+            broken = []
+            for path in paths:
+                try:
+                    rule(path)
+                except AssertionError as error:
+                    broken.append(f"{name_of(path)}: {error}")
+            assert not broken, "\n".join(broken)
+
+        test.__name__, test.__doc__ = rule.__name__, rule.__doc__
+        return test
+
+    return of_all
 
 
 def test_there_is_something_to_look_at():
@@ -159,7 +183,7 @@ def test_every_folder_has_a_level():
     assert found <= LEVELS.keys(), f"give a level to {sorted(found - LEVELS.keys())}"
 
 
-@pytest.mark.parametrize("path", [p for p in FILES if name_of(p) not in OUTSIDE], ids=name_of)
+@each(p for p in FILES if name_of(p) not in OUTSIDE)
 def test_imports_go_down(path):
     own = place(path)
     for line, module in imports(path):
@@ -262,14 +286,14 @@ def test_the_rule_on_language_models_holds_for_these():
     }
 
 
-@pytest.mark.parametrize("path", NOT_LANGUAGE, ids=name_of)
+@each(NOT_LANGUAGE)
 def test_only_language_models_import_language_models(path):
     """What all networks share is in models/network; other tasks take it from there."""
     theirs = [module for _, module in imports(path) if module.startswith("seqloom.models.language")]
     assert not theirs, f"{name_of(path)} imports {theirs}"
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
+@each(FILES)
 def test_what_is_slow_to_import_is_imported_when_needed(path):
     allowed = {"kernels": {"numba"}, "nn": {"torch"}, "training": {"torch"}}.get(place(path), set())
     if place(path) == "serving" and path.stem in ("app", "server"):
@@ -280,7 +304,7 @@ def test_what_is_slow_to_import_is_imported_when_needed(path):
     assert not at_once & SLOW - allowed, f"{name_of(path)} imports {at_once & SLOW} at module level"
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
+@each(FILES)
 def test_small_habits(path):
     text = path.read_text(encoding="utf-8")
     tree = parsed(path)
@@ -301,7 +325,7 @@ def test_small_habits(path):
 KERNELS = sorted((ROOT / "kernels").glob("*.py"))
 
 
-@pytest.mark.parametrize("path", KERNELS, ids=name_of)
+@each(KERNELS)
 def test_kernels_keep_the_rules(path):
     """Compiled functions are nogil and cached, never parallel=True; those of a team are cached
     within their callers.
@@ -516,7 +540,7 @@ def test_a_task_has_one_name_in_every_folder():
         assert not named & OTHER_WORDS, f"{folder}: {named & OTHER_WORDS}"
 
 
-@pytest.mark.parametrize("path", [*FILES, *(p for p in ROOT.iterdir() if p.is_dir())], ids=name_of)
+@each([*FILES, *(p for p in ROOT.iterdir() if p.is_dir())])
 def test_nothing_hides_the_standard_library(path):
     """From whoever starts Python in that folder."""
     assert path.stem not in sys.stdlib_module_names
@@ -580,7 +604,7 @@ BY_COMMANDS = ("cli", "tasks", "interop", "serving", "studio")  # what only comm
 COMMAND = re.compile(r"seqloom [a-z]+ ")  # a command line that a message or a docstring spells out
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
+@each(FILES)
 def test_the_library_names_arguments_not_flags(path):
     """The command line turns `valid=...` into its flag (`cli/flags.in_flags`); in Python there is none."""
     if place(path) in BY_COMMANDS or path.name == "foreign_names.py":  # which lists commands too

@@ -26,7 +26,7 @@ def test_every_registered_model_is_attacked():
 
 
 def test_damaged_models_are_refused_or_work():
-    counts = damage.run(200, seed=20)
+    counts = damage.run(200, seed=20, workers=1)  # as other tests run beside it
     assert counts.wrong == []
     assert counts.tried == 200
     assert min(counts.refused, counts.worked) > 20  # else the damage is not what it is meant to be

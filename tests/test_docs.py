@@ -78,7 +78,11 @@ def test_python_blocks(page, tmp_path, monkeypatch, own_registry):
 
 
 def shortened(line: str) -> str:
-    """A command of a page, but with a shorter training: whether it works does not depend on that."""
+    """A command of a page, but with a shorter training, and a shorter test of what a script wrote: whether
+    it works does not depend on that, and an untrained translator never ends a line of its own.
+    """
+    if re.fullmatch(r"python \w+\.py", line):
+        return f"{line}\n[ ! -e test.tsv ] || sed -i '30,$d' test.tsv"
     line = re.sub(r"(\bsteps[ =])\d{2,}\b", r"\g<1>10", line)
     line = re.sub(r"(--epochs )\d+\b", r"\g<1>1", line)
     return re.sub(r"(inspect (?:reach|activations) .*--minutes )[\d.]+", r"\g<1>0.02", line)

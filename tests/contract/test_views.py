@@ -5,6 +5,7 @@ terminal; and one line where a model does not have it.
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 
@@ -87,10 +88,25 @@ def inputs_of(name, model):
 OF_MODELS = [name for name, view in VIEWS.items() if view.of_models]
 
 
+@contextmanager
+def naming(*what):
+    """Say in an error what was looked at: all views of a model are one test, for time."""
+    try:
+        yield
+    except BaseException as error:
+        error.add_note(f"of {what}")
+        raise
+
+
 @pytest.mark.parametrize("kind", MODELS)
-@pytest.mark.parametrize("name", OF_MODELS)
-def test_of_a_model(name, kind, model_of):
+def test_of_a_model(kind, model_of):
     model = model_of(kind)
+    for name in OF_MODELS:
+        with naming(name):
+            of_a_model(name, model)
+
+
+def of_a_model(name, model):
     if name not in views_of(model):
         inputs = [model, *["x"] * (len(VIEWS[name].inputs) - 1)]
         with pytest.raises(ConfigError, match=f"there is no view '{name}'"):
@@ -104,26 +120,27 @@ def test_of_a_model(name, kind, model_of):
         assert any("rounded" in line for line in sheet.summary), name
 
 
-@pytest.mark.parametrize("name", [name for name, view in VIEWS.items() if "text" in view.inputs])
 @pytest.mark.parametrize("case", ["empty", "unknown", "long"])
 @pytest.mark.parametrize(
     "kind", ["lstm", "gpt", "classifier", "tagger", "bert", "seq2seq", "ngram"]
 )
-def test_odd_texts(name, case, kind, model_of):
+def test_odd_texts(case, kind, model_of):
     """An empty text, unknown words, and 100,000 tokens: a sheet of a part of it, or an error in one line."""
     model = model_of(kind)
-    if name not in views_of(model) or VIEWS[name].inputs != ("model", "text"):
-        pytest.skip("not a view of it")
     long = ["cat"] * LONG if model.task == "tagger" else "cat " * LONG
     if case == "long" and kind != "lstm":
         long = long[: len(long) // 100]
     text = {"empty": EMPTY.get(model.task, ""), "unknown": "漢 \U0001f600 qqq", "long": long}[case]
-    try:
-        sheet = run(name, model, text)
-    except SeqloomError as error:
-        assert "\n" not in str(error)
-        return
-    check_sheet(sheet)
+    names = [name for name in views_of(model) if VIEWS[name].inputs == ("model", "text")]
+    assert names
+    for name in names:
+        with naming(name):
+            try:
+                sheet = run(name, model, text)
+            except SeqloomError as error:
+                assert "\n" not in str(error)
+            else:
+                check_sheet(sheet)
 
 
 NUMBERED = [
@@ -134,42 +151,40 @@ NUMBERED = [
 ]
 
 
-@pytest.mark.parametrize(("name", "option"), NUMBERED)
 @pytest.mark.parametrize("kind", ["lstm", "gpt"])
-def test_out_of_range(name, option, kind, model_of):
+def test_out_of_range(kind, model_of):
     model = model_of(kind)
-    if name not in views_of(model) or VIEWS[name].inputs != ("model", "text"):
-        pytest.skip("not a view of it")
-    with pytest.raises(SeqloomError, match=r"\d") as error:
-        run(name, model, TEXT, **{option: 999})
-    assert "\n" not in str(error.value)
+    for name, option in NUMBERED:
+        if name in views_of(model) and VIEWS[name].inputs == ("model", "text"):
+            with naming(name, option):
+                with pytest.raises(SeqloomError, match=r"\d") as error:
+                    run(name, model, TEXT, **{option: 999})
+                assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("kind", MODELS)
-@pytest.mark.parametrize(
-    "name", [name for name, view in VIEWS.items() if view.inputs == ("model",)]
-)
-def test_of_a_model_alone(name, kind, model_of):
+def test_of_a_model_alone(kind, model_of):
     model = model_of(kind)
-    if name not in views_of(model):
-        with pytest.raises(ConfigError, match=f"there is no view '{name}'"):
-            run(name, model)
-        return
-    check_sheet(run(name, model))
+    for name in (name for name, view in VIEWS.items() if view.inputs == ("model",)):
+        with naming(name):
+            if name in views_of(model):
+                check_sheet(run(name, model))
+            else:
+                with pytest.raises(ConfigError, match=f"there is no view '{name}'"):
+                    run(name, model)
 
 
 @pytest.mark.parametrize("kind", MODELS)
-@pytest.mark.parametrize(
-    "name", [name for name, view in VIEWS.items() if view.inputs == ("model", "other", "text")]
-)
-def test_of_two_models(name, kind, model_of):
+def test_of_two_models(kind, model_of):
     """Each beside itself, and refused beside one that does not have the view."""
     model = model_of(kind)
-    if name in views_of(model):
-        check_sheet(run(name, model, model, example_of(model)))
-    else:
-        with pytest.raises(ConfigError, match=f"there is no view '{name}'"):
-            run(name, model_of("lstm"), model, TEXT)
+    for name in (name for name, view in VIEWS.items() if view.inputs == ("model", "other", "text")):
+        with naming(name):
+            if name in views_of(model):
+                check_sheet(run(name, model, model, example_of(model)))
+            else:
+                with pytest.raises(ConfigError, match=f"there is no view '{name}'"):
+                    run(name, model_of("lstm"), model, TEXT)
 
 
 EXPLAINED = ("classifier", "tagger", "translator", "answerer")

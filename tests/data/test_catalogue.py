@@ -1,6 +1,7 @@
 """Datasets by name: where they are found, and what is said when they are not."""
 
 import hashlib
+import os
 from pathlib import Path
 
 import pytest
@@ -107,9 +108,9 @@ def test_not_here() -> None:
         read("data:ptb")
 
 
-def test_download_into_the_cache(toy, tmp_path: Path) -> None:
+def test_download_into_the_cache(toy) -> None:
     assert read("data:toy").text() == "one\ntwo\n"
-    place = tmp_path / "cache" / "data" / "toy"  # SEQLOOM_CACHE of all tests
+    place = Path(os.environ["SEQLOOM_CACHE"], "data", "toy")
     assert (place / "train.txt").read_bytes() == TEXTS["train.txt"]
     assert catalogue.get("toy") == [place / "train.txt", place / "more" / "test.txt"]
     assert catalogue.get("toy/test") == [place / "more" / "test.txt"]

@@ -34,7 +34,7 @@ CRASH = -1  # the attempt that ends the worker, for a test of this attack itself
 ROOT = Path(__file__).parents[2]
 
 
-def run(count: int, seed: int) -> Counts:
+def run(count: int, seed: int, workers: int = WORKERS) -> Counts:
     counts, numbers, lock = Counts(), iter(range(count)), threading.Lock()
     with tempfile.TemporaryDirectory() as folder:
         specimens = Path(folder) / "specimens"
@@ -54,7 +54,7 @@ def run(count: int, seed: int) -> Counts:
                     else:
                         setattr(counts, kind, getattr(counts, kind) + 1)
 
-        threads = [threading.Thread(target=work) for _ in range(WORKERS)]
+        threads = [threading.Thread(target=work) for _ in range(workers)]
         for thread in threads:
             thread.start()
         for thread in threads:

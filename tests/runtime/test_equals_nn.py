@@ -49,36 +49,32 @@ def far(found, expected):
     )
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_float32(case):
-    for what, found, expected in pairs(CASES[case]()):
-        assert far(found, expected) < CLOSE, what
-
-
-# ---- fewer bits: torch has the same rounded weights as float32; what is left are the inputs of
-# products, which are rounded too
+def hold(compared, limit, how):
+    """Every pair of arrays is closer than this."""
+    for what, found, expected in compared:
+        assert far(found, expected) < limit, f"{how}: {what}"
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("bits", [8, 4])
-def test_fewer_bits(bits, case):
-    """With inputs of 16 bits, which are close; whether a model takes those or 8 bits is a flag of
-    its matrices alone.
+def test_a_network(case):
+    """Its answers and traces in float32, then with fewer bits: torch has the same rounded weights as
+    float32; what is left are the inputs of products, which are rounded too. Those of 16 bits are close;
+    whether a model takes those or 8 bits is a flag of its matrices alone. One test, as it is made once.
     """
-    model = CASES[case]().quantised(bits)
-    model.inputs_16_bit = True
-    for what, found, expected in language_pairs(model, 9) if case in LANGUAGE else pairs(model):
-        assert far(found, expected) < ROUNDED_16, what
-
-
-@pytest.mark.parametrize("case", [*LANGUAGE, *TRANSLATORS])
-def test_fewer_bits_of_inputs(case):
-    model = CASES[case]().quantised(8)
-    assert not model.inputs_16_bit
-    for what, found, expected in (
-        language_pairs(model, 9) if case in LANGUAGE else translation_pairs(model, 3)
-    ):
-        assert far(found, expected) < ROUNDED_8, what
+    model = CASES[case]()
+    hold(pairs(model), CLOSE, "float32")
+    if not case.startswith("nplm"):  # which has nothing to show
+        hold(traced_pairs(model), CLOSE, "traces")
+    for bits in (8, 4):
+        rounded = model.quantised(bits)
+        rounded.inputs_16_bit = True
+        compared = language_pairs(rounded, 9) if case in LANGUAGE else pairs(rounded)
+        hold(compared, ROUNDED_16, f"{bits} bits")
+    if case in LANGUAGE or case in TRANSLATORS:
+        rounded = model.quantised(8)
+        assert not rounded.inputs_16_bit
+        compared = language_pairs(rounded, 9) if case in LANGUAGE else translation_pairs(rounded, 3)
+        hold(compared, ROUNDED_8, "inputs of 8 bits")
 
 
 @pytest.mark.parametrize("case", LANGUAGE)
@@ -136,12 +132,6 @@ def test_products_of_a_large_vocabulary_are_not_made_beforehand(options, monkeyp
 
 
 # ---- traces
-
-
-@pytest.mark.parametrize("case", [case for case in CASES if not case.startswith("nplm")])
-def test_traces(case):
-    for what, found, expected in traced_pairs(CASES[case]()):
-        assert far(found, expected) < CLOSE, what
 
 
 def answer(model, trace=None):
