@@ -15,7 +15,7 @@ export const Switch = ({ label, value, choices, onChange }) => html`<div class="
 
 // What is pointed at now, written into the address after a pause.
 export function usePointed(option, change, key) {
-  const told = Number.isInteger(Number(option ?? NaN)) && option !== "" ? Number(option) : null;
+  const told = /^\d+$/.test(option ?? "") ? Number(option) : null;
   const [at, setAt] = useState(told);
   const timer = useRef(0);
   const before = useRef(key);
