@@ -116,7 +116,9 @@ class Page:
             width, height = SIZES[size]
             self.page.set_viewport_size({"width": width, "height": height})
             self.page.emulate_media(color_scheme=scheme)
-            self.page.evaluate("new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
+            self.page.evaluate(
+                "new Promise((done) => requestAnimationFrame(() => setTimeout(done)))"
+            )
             self.photograph(f"{name}-{size}-{scheme}")
             self.check_width()
             if AXE and (size, scheme) in CHECKED:

@@ -25,7 +25,7 @@ VIEWS = {
 
 
 @pytest.fixture(scope="module")
-def window(browser, studio):  # noqa: F811
+def window(browser, studio):
     made = Page(browser, studio.address)
     yield made
     made.close()
