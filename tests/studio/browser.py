@@ -26,6 +26,7 @@ PICTURES = os.environ.get("SEQLOOM_PICTURES")  # a directory that keeps what was
 
 SIZES = {"wide": (1280, 800), "phone": (360, 740)}
 LOOKS = [(size, scheme) for size in SIZES for scheme in ("light", "dark")]
+CHECKED = [("wide", "light"), ("wide", "dark"), ("phone", "light")]  # by axe-core
 
 
 def launched():
@@ -88,7 +89,8 @@ class Page:
         """Let axe-core look for what keeps people out; nothing serious may be found."""
         if AXE is None:
             pytest.skip("no axe-core; SEQLOOM_AXE names its axe.min.js")
-        self.page.evaluate(Path(AXE).read_text(encoding="utf-8"))
+        if not self.page.evaluate("'axe' in window"):
+            self.page.evaluate(Path(AXE).read_text(encoding="utf-8"))
         found = self.page.evaluate("axe.run(document)")["violations"]
         serious = [
             (one["id"], [node["html"][:150] for node in one["nodes"][:3]])
@@ -103,13 +105,24 @@ class Page:
         shown = self.page.evaluate("document.documentElement.scrollWidth")
         assert shown <= width, f"{shown} of {width}"
 
-    def check_look(self, place: str, name: str) -> None:
-        """Open a view, photograph it and check what holds for every view."""
+    def check_looks(self, place: str, name: str) -> None:
+        """Open a view once, photograph it at all widths and in both schemes, and check what holds for every
+        view; with axe-core, also who would be kept out.
+        """
         self.open(place)
         self.quiet()
-        self.photograph(name)
-        self.check_width()
         assert self.page.locator("h1").count() == 1
+        for size, scheme in LOOKS:
+            width, height = SIZES[size]
+            self.page.set_viewport_size({"width": width, "height": height})
+            self.page.emulate_media(color_scheme=scheme)
+            self.page.evaluate(
+                "new Promise((done) => requestAnimationFrame(() => setTimeout(done)))"
+            )
+            self.photograph(f"{name}-{size}-{scheme}")
+            self.check_width()
+            if AXE and (size, scheme) in CHECKED:
+                self.check_access()
 
     def close(self) -> None:
         """Close, and fail if anything went wrong or left the server."""

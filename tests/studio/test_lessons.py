@@ -9,7 +9,7 @@ import pytest
 
 from seqloom.studio import shannon
 from seqloom.studio.following import following
-from tests.studio.browser import LOOKS, Page
+from tests.studio.browser import Page
 from tests.studio.shelves import HOSTILE
 
 VIEWS = {
@@ -21,23 +21,8 @@ VIEWS = {
 
 
 @pytest.mark.parametrize("view", VIEWS)
-@pytest.mark.parametrize(("size", "scheme"), LOOKS)
-def test_every_lesson_opens_in_every_look(browser, studio, view, size, scheme):
-    made = Page(browser, studio.address, size, scheme)
-    made.check_look(VIEWS[view], f"{view}-{size}-{scheme}")
-    made.close()
-
-
-@pytest.mark.parametrize("view", VIEWS)
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_no_lesson_keeps_anybody_out(browser, studio, view, scheme):
-    made = Page(browser, studio.address, "phone", scheme)
-    made.open(VIEWS[view])
-    made.quiet()
-    try:
-        made.check_access()
-    finally:
-        made.close()
+def test_every_lesson_in_every_look(opened, view):
+    opened.check_looks(VIEWS[view], view)
 
 
 def test_guesses_are_a_code():

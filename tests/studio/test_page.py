@@ -17,7 +17,7 @@ import seqloom
 from seqloom import NGram
 from seqloom.kernels.sampling import nucleus
 from seqloom.studio.following import following
-from tests.studio.browser import LOOKS, Page
+from tests.studio.browser import Page
 from tests.studio.shelves import EVIL_LINE, HOSTILE, TEXT, after
 
 VIEWS = {
@@ -34,23 +34,14 @@ def text_of(page, selector):
 
 
 @pytest.mark.parametrize("view", VIEWS)
-@pytest.mark.parametrize(("size", "scheme"), LOOKS)
-def test_every_view_opens_in_every_look(browser, studio, view, size, scheme):
-    made = Page(browser, studio.address, size, scheme)
-    made.check_look(VIEWS[view], f"{view}-{size}-{scheme}")
-    made.close()
+def test_every_view_in_every_look(opened, view):
+    opened.check_looks(VIEWS[view], view)
 
 
-@pytest.mark.parametrize("view", VIEWS)
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_nobody_is_kept_out(browser, studio, view, scheme):
-    made = Page(browser, studio.address, "wide", scheme)
-    made.open(VIEWS[view])
-    made.quiet()
-    try:
-        made.check_access()
-    finally:
-        made.close()
+def test_nobody_is_kept_out(opened):
+    """Here the reason is told where axe-core is missing; views are checked in all their looks."""
+    opened.open(VIEWS["compare"])
+    opened.check_access()
 
 
 def test_the_table_is_there_without_a_script(browser, studio):
@@ -341,3 +332,78 @@ def _again(folder, port):
         except seqloom.errors.ConfigError:
             time.sleep(0.1)
     raise AssertionError("the port is not free")
+
+
+def test_the_rest_of_a_comparison_is_its_files(browser, shelf_folder, tmp_path):
+    """What the home shows besides the table and the text: facts of a rung, all columns, learning curves."""
+    from seqloom.studio.server import open_studio
+
+    names = {"byte-2": "rung-0", "byte-4": "rung-1"}
+    for name, folder in names.items():
+        shutil.copytree(shelf_folder / "rungs" / folder, tmp_path / name)
+    rungs = [
+        {"name": "byte-2", "bits_per_byte": 3.5, "interval": [3.4, 3.6], "perplexity": 1234.567}
+        | {"parameters": 54321, "disk": 20_000, "train_seconds": 0.25, "versus_best": None},
+        {"name": "byte-4", "bits_per_byte": 2.5, "interval": [2.4, 2.6], "perplexity": 98.7654}
+        | {"parameters": 7, "disk": 3_000_000, "train_seconds": 12.345, "peak_memory": 4_200_000},
+    ]
+    against = {"difference": 1.0, "low": 0.875, "high": 1.125, "p_value": 0.0004}
+    rungs[0]["versus_best"] = against
+    curve = {
+        name: [{"bytes": n, "bits_per_byte": b / 8} for n, b in ((1000, 31), (9000, 20))]
+        for name in names
+    }
+    kept = {
+        "corpus": "here",
+        "models": "language models",
+        "task": "text",
+        "best": "byte-4",
+        "rungs": rungs,
+        "measure": "bits_per_byte",
+        "measure_title": "bits per byte",
+        "measure_form": ".3f",
+        "measure_log": True,
+        "lower_is_better": True,
+        "size_unit": "bytes",
+        "front": ["byte-2", "byte-4"],
+        "curve": curve,
+        "columns": [{"heading": "perplexity", "key": "perplexity", "form": ",.2f"}],
+        "answer": {"text": "The best is byte-4: 2.500."},
+        "held_out": "to be or not\nto be\n",
+    }
+    (tmp_path / "comparison.json").write_text(json.dumps(kept))
+    with open_studio(tmp_path) as running:
+        made = Page(browser, running.address)
+        made.open("compare?m=byte-2")
+        made.quiet()
+        assert text_of(made.page, ".answer") == "The best is byte-4: 2.500."
+        card = text_of(made.page, ".card")
+        for fact in (
+            "perplexity 1,234.57",
+            "54,321 parameters",
+            "20.0 kB",
+            "0.3 s",
+            "best +1.000 (0.875 to 1.125, p = 0.000)",
+        ):
+            assert fact in card, fact
+        made.page.get_by_text("All columns").click()
+        row = made.page.get_by_role("region", name="all columns").get_by_role("row", name="byte-4")
+        assert row.get_by_role("cell").all_inner_texts() == [
+            "2.500",
+            "2.400 to 2.600",
+            "-",
+            "98.77",
+            "7",
+            "3.0 MB",
+            "12.3 s",
+            "4.2 MB",
+        ]
+        curves = made.page.get_by_role("group", name="learning curves")
+        assert text_of(curves, '[data-curve="byte-4"]') == "2.500"
+        curves.locator("summary").click()
+        assert curves.get_by_role("row").last.inner_text().split() == ["9000", "2.500", "2.500"]
+        assert made.page.locator(".front circle title").all_text_contents() == [
+            "byte-2: 3.500, 20.0 kB",
+            "byte-4: 2.500, 3.0 MB",
+        ]
+        made.close()

@@ -12,7 +12,7 @@ import pytest
 
 import seqloom
 from tests.saved import NEWEST
-from tests.studio.browser import AXE, LOOKS, Page
+from tests.studio.browser import Page
 from tests.studio.shelves import EVIL_LINE, HOSTILE
 from tests.views.test_run_view import lines, write
 
@@ -61,17 +61,8 @@ def gpt():
 
 
 @pytest.mark.parametrize("view", VIEWS)
-@pytest.mark.parametrize(("size", "scheme"), LOOKS)
-def test_every_view_in_every_look(browser, server, view, size, scheme):
-    made = Page(browser, server.address, size, scheme)
-    made.open(VIEWS[view])
-    made.quiet()
-    made.photograph(f"{view}-{size}-{scheme}")
-    made.check_width()
-    assert made.page.get_by_role("heading", level=1).count() == 1
-    if AXE and size == "wide":
-        made.check_access()
-    made.close()
+def test_every_view_in_every_look(opened, view):
+    opened.check_looks(VIEWS[view], view)
 
 
 def numbers(locator):

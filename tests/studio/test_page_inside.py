@@ -12,7 +12,7 @@ import pytest
 import seqloom
 from seqloom import HMM, Mixture, NGram
 from seqloom.views import catalogue
-from tests.studio.browser import AXE, LOOKS, Page
+from tests.studio.browser import Page
 from tests.studio.shelves import EVIL_LINE, HOSTILE
 from tests.studio.shelves import TEXT as TRAINED
 
@@ -92,21 +92,9 @@ def comes(page, selector, text):
     page.wait_for_function(there, arg=[selector, text])
 
 
-CASES = [(view, look) for view in ("step", "gates", "reach") for look in LOOKS]
-CASES += [("step-gpt", ("phone", "dark")), ("step-ngram", ("phone", "light"))]
-
-
-@pytest.mark.parametrize(("view", "look"), CASES, ids=str)
-def test_every_view_in_every_look(browser, inside, view, look):
-    size, scheme = look
-    made = Page(browser, inside.address, size, scheme)
-    made.check_look(VIEWS[view], f"{view}-{size}-{scheme}")
-    if AXE is not None:
-        made.check_access()
-    made.close()
-
-
-# ---- step by step
+@pytest.mark.parametrize("view", VIEWS)
+def test_every_view_in_every_look(opened, view):
+    opened.check_looks(VIEWS[view], view)
 
 
 @pytest.mark.parametrize("name", ["lstm", "rnn", "gpt", "ngram", "mixture", HOSTILE])

@@ -9,7 +9,7 @@ import pytest
 import seqloom
 from seqloom.data.forecasting import read_series
 from seqloom.studio.series import example
-from tests.studio.browser import SIZES, Page
+from tests.studio.browser import Page
 from tests.studio.shelves import EVIL_LINE, HOSTILE, TEXT
 
 EDITS = {"transitions": {"0": {"1": 0.9}}}
@@ -58,23 +58,8 @@ def bars(page, label):
 
 @pytest.mark.parametrize("view", VIEWS)
 def test_every_view_in_every_look(opened, view):
-    """One load a view: its pictures and axe in both sizes and schemes."""
-    page = opened.page
-    page.set_viewport_size({"width": 1280, "height": 800})
-    opened.open(VIEWS[view])
-    page.wait_for_function("() => !document.querySelector('.wait')")
-    assert page.locator("h1").count() == 1
-    for size, (width, height) in SIZES.items():
-        page.set_viewport_size({"width": width, "height": height})
-        for scheme in ("light", "dark"):
-            page.emulate_media(color_scheme=scheme)
-            page.wait_for_timeout(50)
-            opened.photograph(f"{view}-{size}-{scheme}")
-            opened.check_width()
-    page.set_viewport_size({"width": 1280, "height": 800})
-    for scheme in ("dark", "light"):
-        page.emulate_media(color_scheme=scheme)
-        opened.check_access()
+    opened.check_looks(VIEWS[view], view)
+    opened.page.set_viewport_size({"width": 1280, "height": 800})
 
 
 def test_it_writes_what_generate_writes(opened, studio):

@@ -212,8 +212,7 @@ class LanguageLadder(Ladder):
 
         text = Corpus.from_texts("to be or not to be, that is the question\n")
         tiny = NGram(order=2, tokenizer="byte", unit="stream").fit(text)
-        tiny.evaluate("to be\n", samples=0)
-        tiny.generate("to", max_tokens=2)
+        tiny.evaluate("to be\n", samples=0)  # samples are drawn when a rung has been measured
 
     # ---- the report
 

@@ -132,9 +132,7 @@ def _characters(ranked: list[tuple[bytes | None, float]]) -> list[list[Any]]:
     return [[text, math.log(share)] for text, share in ordered[:MOST_CHARACTERS] if share > 0]
 
 
-def coloured(
-    model: LanguageModel, text: str, top: int, excerpt: bool = False
-) -> dict[str, Any]:
+def coloured(model: LanguageModel, text: str, top: int, excerpt: bool = False) -> dict[str, Any]:
     """Return a text in pieces of whole characters, with what each costs, and the tokens that it is made
     of as `seqloom inspect surprisal` has them; of an `excerpt` without the end of the document, which
     the text is not.

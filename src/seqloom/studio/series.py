@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from seqloom.errors import ConfigError
+from seqloom.errors import ConfigError, SeqloomError
 from seqloom.serving.catalogue import Served
 from seqloom.serving.fields import Fields, Refused
 
@@ -31,7 +31,10 @@ def look_ahead(served: Served, asked: Fields) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"series.{_form(text)}"
         path.write_text(text, encoding="utf-8")
-        series = task.read((str(path),), task.reading(), model)  # type: ignore[call-arg]
+        try:
+            series = task.read((str(path),), task.reading(), model)  # type: ignore[call-arg]
+        except SeqloomError as error:  # about a file that nobody has seen
+            raise type(error)(str(error).replace(str(path), "the series")) from None
     series = model.read_like(series)
     since, horizon = asked.text("since"), asked.integer("horizon", None, 1, 10_000)
     found = model.forecast(series, horizon, since=since)

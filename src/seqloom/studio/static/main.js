@@ -105,6 +105,7 @@ function dress(file) {
   for (const link of document.querySelectorAll('link[href^="/studio/static/views/"]')) if (link.sheet) link.sheet.disabled = !link.href.endsWith(`/${file}`);
 }
 
+const shared = (entry, view, text) => (entry !== view && (entry.own || view.own) ? null : text);
 const whole = (options) => Object.fromEntries(WHOLE.map((key) => [key, options[key]]));
 
 // The menu: a column beside the view where there is room, else behind a button.
@@ -118,7 +119,7 @@ function Menu({ entry, state, tour }) {
       box.current.querySelector("button.menu").focus();
     }
   };
-  const link = (view) => html`<li key=${view.name}><a href=${written({ view: view.name, models: state.models, text: state.text, options: whole(state.options) })}
+  const link = (view) => html`<li key=${view.name}><a href=${written({ view: view.name, models: state.models, text: shared(entry, view, state.text), options: whole(state.options) })}
     aria-current=${view === entry ? "page" : undefined} onClick=${() => setOpen(false)}>${view.title}</a></li>`;
   return html`<header class="top" ref=${box} onKeyDown=${key}>
     <button type="button" class="skip" onClick=${() => document.querySelector("main").focus()}>To the view</button>
@@ -158,12 +159,12 @@ function App() {
       const view = event.altKey && !event.ctrlKey && !event.metaKey && VIEWS[Number(event.key) - 1];
       if (view) {
         event.preventDefault();
-        change({ view: view.name }, true);
+        change({ view: view.name, text: shared(entry, view, state.text) }, true);
       }
     };
     addEventListener("keydown", key);
     return () => removeEventListener("keydown", key);
-  }, []);
+  }, [entry, state.text]);
   return html`<${Menu} entry=${entry} state=${state} tour=${shelf ? stopState(tour ?? 1, { models: all, comparison: shelf.comparison }, VIEWS) : {}} />
     <main tabindex="-1">
       ${error && html`<p class="error" role="alert">${error}</p>`}

@@ -30,6 +30,7 @@ export async function ask(path, body, { signal } = {}) {
 
 const kept = new Map(); // answers of this page's life, by question
 const MOST_KEPT = 300;
+const READS = /\/(passage|lanes|backoff|discounts|prediction|trellis|clamp|similar|difference)$/; // what reads a text
 
 export function forget() {
   kept.clear();
@@ -38,6 +39,7 @@ export function forget() {
 // Ask once and keep the answer.
 export async function askOnce(path, body, options) {
   const key = path + JSON.stringify(body ?? null);
+  if (body?.text === "" && READS.test(path)) throw new Failed("The text is empty; write one.", 400);
   if (kept.has(key)) return kept.get(key);
   const values = await ask(path, body, options);
   if (kept.size >= MOST_KEPT) kept.delete(kept.keys().next().value);

@@ -15,7 +15,7 @@ export const Switch = ({ label, value, choices, onChange }) => html`<div class="
 
 // What is pointed at now, written into the address after a pause.
 export function usePointed(option, change, key) {
-  const told = Number.isInteger(Number(option ?? NaN)) && option !== "" ? Number(option) : null;
+  const told = /^\d+$/.test(option ?? "") ? Number(option) : null;
   const [at, setAt] = useState(told);
   const timer = useRef(0);
   const before = useRef(key);
@@ -54,7 +54,7 @@ function Grid({ found, maps, costs, by, layer, head, off, mode, onPick, onToggle
   let count = 0;
   return html`<div class="grid" ref=${box} role="group" aria-label="every head" aria-description="arrow keys go from head to head, x switches one off" onKeyDown=${key}>
     ${layers.map(({ name, i, rows }) => html`<div class="layer" key=${name}>
-      <div class="about"><b>${name.replace(".attention", "").replaceAll(".", " ")}</b>entropy <span data-mean-entropy>${number(mean(rows, "entropy"), 2)}</span> bits<br />distance ${number(mean(rows, "distance"), 1)}
+      <div class="about"><b>${name.replace(".attention", "").replaceAll(".", " ")}</b>entropy ${number(mean(rows, "entropy"), 2)} bits<br />distance ${number(mean(rows, "distance"), 1)}
         ${found.removable.includes(name) && html`<br /><button type="button" aria-pressed=${String(off.has(String(i)))} onClick=${() => onToggle(String(i))}>layer off</button>`}</div>
       <div class="heads">${rows.map((row) => {
         const map = maps[count++], is = i === layer && row.head === head, cost = costs?.[`${name} ${row.head}`];

@@ -161,7 +161,7 @@ export default function Gates({ models, chosen, text, options, comparison, chang
         { title: "closed", of: (one) => percent(one.closed), sort: (one) => -one.closed },
         { title: "open", of: (one) => percent(one.open), sort: (one) => -one.open },
         { title: "mean", of: (one) => number(one.mean, 2), sort: (one) => one.mean },
-        { title: "farthest from its mean at", of: (one) => one.fires_on.map(([token]) => visible(token)).join("  ") },
+        { title: "farthest from its mean at", text: true, of: (one) => one.fires_on.map(([token]) => visible(token)).join("  ") },
       ]} rows=${data.rows.map((one) => ({ ...one, name: one.unit }))} /></div>
       <${Folded} title="How open and how saturated each gate is"><${Table} label="ranges" columns=${[
         { title: "", of: (one) => one.name }, ...["mean", "lowest", "5 %", "95 %", "highest"].map((key) => ({ title: key, of: (one) => number(one[key], 3) })),

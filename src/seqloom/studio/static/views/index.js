@@ -1,5 +1,6 @@
 // Every view: its name in the address, its title and its group in the menu, which models fit, and its file, loaded
-// when first opened; `start` makes the text that it begins with of the held-out text and the comparison; `style` is a file of its own
+// when first opened; `start` makes the text that it begins with of the held-out text and the comparison; `own`: its
+// text is nothing for other views; `style` is a file of its own
 // beside it, which holds while the view is open. A view's module has a default export: a component of {models, all, chosen, text, heldOut, options,
 // comparison, comparisons, training, views, change}. A model's `views` are null until it was first opened.
 export const language = (model) => model.task === "language model";
@@ -20,7 +21,7 @@ export const VIEWS = [
   { group: "inside", name: "ngrams", title: "n-grams", fits: (model) => model.kind === "ngram", start: firstLine, style: "play.css", load: () => import("./ngrams.js") },
   { group: "inside", name: "trellis", title: "Hidden states", fits: (model) => ["hmm", "hmm-tagger"].includes(model.kind), start: firstLine, style: "play.css", load: () => import("./trellis.js") },
   { group: "data", name: "vectors", title: "Vectors", fits: (model) => /^(word|sentence) vectors$/.test(model.task), style: "play.css", load: () => import("./vectors.js") },
-  { group: "data", name: "series", title: "Series", fits: (model) => model.task === "forecaster", start: () => "", style: "play.css", load: () => import("./series.js") },
+  { group: "data", name: "series", title: "Series", own: true, fits: (model) => model.task === "forecaster", start: () => "", style: "play.css", load: () => import("./series.js") },
 
   { group: "inside", name: "step", title: "Step by step", fits: language, start: firstLine, style: "inside.css", load: () => import("./step.js") },
   { group: "inside", name: "gates", title: "Gates and states", fits: part("recurrent"), start: fewLines, style: "inside.css", load: () => import("./gates.js") },
