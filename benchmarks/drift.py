@@ -91,17 +91,18 @@ def rows(name: str, quick: bool) -> Iterator[tuple[str, ...]]:
     else:
         model, held = classifier(name)
         others = OTHERS | {"captions": captions}
-    own = sample_of(model, held)
-    rng = np.random.default_rng(0)
+    own = sample_of(model, held)  # what a model says of a text is computed once, and drawn from
     n_draws = sized(DRAWS // (5 if quick else 1), 2)
-
-    def fired(foreign: Sample | None, share: float) -> str:
-        return str(sum(compare(*draw(own, foreign, share, rng)).fires for _ in range(n_draws)))
-
-    yield name, "none", fired(None, 0.0), *["-"] * len(SHARES)
+    yield name, "none", fired(own, None, 0.0, n_draws), *["-"] * len(SHARES)
     for kind, read in others.items():
         foreign = sample_of(model, read()[:1000])
-        yield name, kind, "-", *(fired(foreign, share) for share in SHARES)
+        yield name, kind, "-", *(fired(own, foreign, share, n_draws) for share in SHARES)
+
+
+def fired(own: Sample, foreign: Sample | None, share: float, n_draws: int) -> str:
+    """Count the draws that fire: the same ones, whatever else is counted."""
+    rng = np.random.default_rng(0)
+    return str(sum(compare(*draw(own, foreign, share, rng)).fires for _ in range(n_draws)))
 
 
 def joined(first: Sample, second: Sample) -> Sample:

@@ -116,9 +116,9 @@ def add_result(
         "reference": dict(reference) if reference is not None else known["reference"],
     }
     options = model.config.effective_options(trained="train" in config["fit"])
-    page = card(config | {"config": options}, place, values["results"])
     with directories.writing_file(place / RESULTS, ModelError) as partial:
         partial.write_text(_written(values), encoding="utf-8")
+    page = card(config | {"config": options}, place, values["results"])
     with directories.writing_file(place / CARD, ModelError) as partial:
         partial.write_text(page, encoding="utf-8")
 
@@ -188,6 +188,7 @@ def _use(name: str) -> str:
     cls = model_class(name) if is_known(name) else None
     verbs = [verb for verb in VERBS if hasattr(cls, verb)]
     commands = "".join(f"seqloom {verb} DIRECTORY ...\n" for verb in (*verbs, "evaluate", "info"))
+    commands += "seqloom serve DIRECTORY\n"
     calls = "".join(f"model.{verb}(...)\n" for verb in verbs)
     return (
         f"```sh\n{commands}```\n\n```python\nimport seqloom\n\n"

@@ -43,6 +43,12 @@ def place(seqloom, tmp_path):
     return tmp_path
 
 
+def test_data_are_read_again_for_the_card_without_a_word(seqloom, place):
+    (place / "plain.tsv").write_text((place / "test.tsv").read_text().partition("\n")[2])
+    said = seqloom("evaluate", "m", "plain.tsv", "--card").err
+    assert said.count("is taken as the label") == 1
+
+
 def test_without_a_reference_the_two_ways_are_named(seqloom, place):
     line = seqloom("drift", "own.jsonl", "m").one_line()
     assert "--reference FILE" in line

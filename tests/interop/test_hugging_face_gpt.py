@@ -296,7 +296,7 @@ def renamed(old, new):
         ("gpt2", {"add_cross_attention": True}, None, "add_cross_attention is true"),
         ("gpt2", {"n_head": 5}, None, "d_model 24 is not a multiple of 5"),
         ("gpt2", {"n_embd": "x"}, None, "n_embd is 'x'"),
-        ("gpt2", {"n_layer": 3}, None, "lacks the tensors 'transformer.h.2.ln_1.weight'"),
+        ("gpt2", {"n_layer": 3}, None, "lacks the tensors 'transformer.h.2.attn.c_attn.bias'"),
         ("gpt2", {"n_layer": 1}, None, "a plain gpt2 has not, the tensors 'transformer.h.1"),
         (
             "gpt2",

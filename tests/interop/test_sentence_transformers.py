@@ -61,12 +61,11 @@ def theirs(place, texts, longest, pooling="mean", unit=True):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_vectors_of_every_family_there_and_back(family, tmp_path):
     place = save(make_network(make_config(family), "AutoModel"), tmp_path / "theirs")
-    settings = json.loads(
-        (place / "tokenizer_config.json").read_text()
-    )  # other families' tokenizers do not read vocab.txt
-    (place / "tokenizer_config.json").write_text(
-        json.dumps({**settings, "tokenizer_class": "BertTokenizer"})
-    )
+    if family != "xlm-roberta":  # which has a tokenizer of its own; others' do not read vocab.txt
+        settings = json.loads((place / "tokenizer_config.json").read_text())
+        (place / "tokenizer_config.json").write_text(
+            json.dumps({**settings, "tokenizer_class": "BertTokenizer"})
+        )
     model = interop.open(place, "sentence-vectors")
     assert (model.name, model.config.pooling, model.config.unit_length) == (
         "sentence-encoder",

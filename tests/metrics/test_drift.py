@@ -106,7 +106,7 @@ def test_distances_are_those_of_the_means():
 def test_the_interval_of_two_sets_is_about_that_of_the_normal_distribution():
     rng = np.random.default_rng(3)
     a, b = (np.stack([rng.normal(mean, 1, 400), np.ones(400)], axis=1) for mean in (1.0, 0.0))
-    value, other, low, high = bootstrap.unpaired(a, b)
+    [(value, other, low, high)] = bootstrap.unpaired(a[:, None], b[:, None])
     half = 1.96 * np.sqrt(a[:, 0].var() / 400 + b[:, 0].var() / 400)
     assert (value, other) == (pytest.approx(a[:, 0].mean()), pytest.approx(b[:, 0].mean()))
     assert (low, high) == (

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from seqloom import TrainConfig, registry, tasks
+from seqloom import SeasonalNaive, TrainConfig, registry, tasks
 from seqloom.tasks.task import Verb
 from tests.fuzz.specimens import SPECIMENS, WAVE
 from tests.serving.running import SAVED, running
@@ -135,6 +135,19 @@ def test_forecasts(server):
         marked = results(server, "anomalies", name, series, top=2)
         for one, values in zip(marked, series):
             assert one == model.anomalies(values, top=2).to_dict()
+
+
+def test_numbers_without_times_are_refused_by_a_model_of_months(tmp_path):
+    times = [f"{year}-{month:02}" for year in (2000, 2001) for month in range(1, 13)]
+    columns = {"time": times, "sold": [float(i % 12) for i in range(24)]}
+    SeasonalNaive(season=12, horizon=2).fit(columns).save(tmp_path / "sales")
+    with running(tmp_path / "sales") as server:
+        answer = server.post("/forecast", inputs=[columns["sold"]])
+        assert (answer.status, answer.error["param"]) == (400, "inputs")
+        told = "steps of 1 month; give an object of columns, one of them times: 'time', 'sold'"
+        assert told in answer.error["message"]
+        (found,) = results(server, "forecast", "sales", [columns])
+        assert [row["forecast"] for row in found["rows"]] == [0.0, 1.0]
 
 
 def test_neighbours(server):

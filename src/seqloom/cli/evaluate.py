@@ -12,7 +12,7 @@ import click
 from seqloom import tasks
 from seqloom.cli.options import common, emit, finite, former_name, options_of, task_options
 from seqloom.errors import ConfigError, DataError
-from seqloom.progress import say
+from seqloom.progress import reporting, say
 
 if TYPE_CHECKING:
     from seqloom.config import Config
@@ -112,7 +112,8 @@ def _add(
         say("standard input is read once: the card gets no speed and no reference for drift")
     elif questions is None:
         with contextlib.suppress(ConfigError):  # it reads no texts
-            read = task.read(data, reading)
+            with reporting(None):  # it was said when it was evaluated
+                read = task.read(data, reading)
             examples = task.examples(read)
             use = task.use(model)
             if use is not None:

@@ -234,22 +234,27 @@ def unpaired(
     level: float = 0.95,
     samples: int = 1000,
     seed: int = 0,
-) -> tuple[float, float, float, float]:
-    """Return the ratios of sums of two sets of segments that are not the same, (n, 2) each, and the
-    confidence interval of the first less the second; each set is resampled by itself.
+) -> list[tuple[float, float, float, float]]:
+    """Return for each of m measures the ratios of sums of two sets of segments that are not the same,
+    (n, m, 2) each, and the confidence interval of the first less the second; each set is resampled
+    by itself, once for all measures.
 
-    >>> unpaired(np.array([[1.0, 1.0], [3.0, 1.0]]), np.array([[1.0, 1.0], [1.0, 1.0]]))
-    (2.0, 1.0, 0.0, 2.0)
+    >>> unpaired(np.array([[[1.0, 1.0]], [[3.0, 1.0]]]), np.array([[[1.0, 1.0]], [[1.0, 1.0]]]))
+    [(2.0, 1.0, 0.0, 2.0)]
     """
     _check_options(level, samples)
     rng = np.random.default_rng(seed)
 
     def ratios(rows: np.ndarray) -> np.ndarray:
-        sums = _in_chunks(lambda count: _resampled(rng, count, rows), samples, len(rows))
-        return sums[:, 0] / np.where(sums[:, 1] > 0, sums[:, 1], 1.0)
+        flat = rows.reshape(len(rows), -1)
+        sums = _in_chunks(lambda count: _resampled(rng, count, flat), samples, len(rows))
+        parts, wholes = sums[:, ::2], sums[:, 1::2]
+        return parts / np.where(wholes > 0, wholes, 1.0)
 
-    low, high = _middle(ratios(a) - ratios(b), level)
-    return ratio(a), ratio(b), low, high
+    gaps = ratios(a) - ratios(b)
+    return [
+        (ratio(a[:, i]), ratio(b[:, i]), *_middle(gaps[:, i], level)) for i in range(a.shape[1])
+    ]
 
 
 def _resampled(rng: np.random.Generator, count: int, rows: np.ndarray) -> np.ndarray:

@@ -149,26 +149,23 @@ def _compared(
     }
     if base.words and came.words:
         tests[WORDS] = _distance(_profiles([*base.words, *came.words]), squared=True)
-    shown: Row | None = None
+    measures = {name: (came.columns[name], base.columns[name]) for name in names}
     if base.labels is not None and came.labels is not None:
         shares, named = _label_shares(base.labels, came.labels)
         tests[LABELS] = _distance(shares, squared=False)
-        shown = _label_row(shares, named, len(base))
+        label, *both = _most_different(shares, named, len(base))
+        measures[label] = both[0], both[1]
     p_values, drawn, seen = _permute(tests, len(base), len(came), most, rng)
-    rows = []
-    for name in tests:
-        if name == WORDS:
-            exchanged, value = np.sqrt(drawn[name]), math.sqrt(seen[name])
-            low, high = map(float, np.quantile(exchanged, (0.025, 0.975)))
-            mean = float(exchanged.mean())
-            rows.append(Row(name, value, mean, value - high, value - low, 1.0, False))
-        elif name == LABELS:
-            assert shown is not None
-            rows.append(shown)
-        else:
-            ends = unpaired(came.columns[name], base.columns[name])
-            rows.append(Row(name, *ends[:2], *ends[2:], 1.0, False))
-        rows[-1] = rows[-1]._replace(p_value=p_values[name])
+    ends = unpaired(*(np.stack(columns, axis=1) for columns in zip(*measures.values())))
+    rows = [Row(name, *four, p_values.get(name, 1.0), False) for name, four in zip(measures, ends)]
+    if LABELS in tests:
+        rows[-1] = rows[-1]._replace(p_value=p_values[LABELS])
+    if WORDS in tests:
+        exchanged, value = np.sqrt(drawn[WORDS]), math.sqrt(seen[WORDS])
+        low, high = map(float, np.quantile(exchanged, (0.025, 0.975)))
+        mean = float(exchanged.mean())
+        row = Row(WORDS, value, mean, value - high, value - low, p_values[WORDS], False)
+        rows.insert(len(names), row)
     return Window(span[0] + 1, span[1], n_distinct, tuple(rows))
 
 
@@ -176,23 +173,40 @@ def _ratios(rows: np.ndarray) -> np.ndarray:
     return rows[:, 0] / np.where(rows[:, 1] > 0, rows[:, 1], 1.0)
 
 
-def _anderson_darling(base: np.ndarray, came: np.ndarray) -> Statistic:
-    """Return the statistic of two samples; of signs of the pooled texts, base first."""
+@dataclass(frozen=True)
+class _AndersonDarling:
+    """The statistic of two samples, of signs of the pooled texts, base first."""
+
+    order: np.ndarray  # by the measure
+    weights: np.ndarray  # of the squared gap at each place of this order; 0 inside equal values
+
+    def __call__(self, signs: np.ndarray) -> np.ndarray:
+        return self.of(_squared_gaps(signs[:, self.order]))
+
+    def of(self, squares: np.ndarray) -> np.ndarray:
+        result: np.ndarray = squares @ self.weights
+        return result
+
+
+def _squared_gaps(signs: np.ndarray) -> np.ndarray:
+    """Return how many came in up to each place less how many would, squared."""
+    n_all = signs.shape[1]
+    gaps = np.cumsum(signs, axis=1, dtype=np.float64)
+    gaps -= np.arange(1.0, n_all + 1) * (int(signs[0].sum()) / n_all)
+    gaps *= gaps
+    return gaps
+
+
+def _anderson_darling(base: np.ndarray, came: np.ndarray) -> _AndersonDarling:
     pooled = np.concatenate([base, came])
     order, n_all = np.argsort(pooled, kind="stable"), len(pooled)
     ends = np.append(np.flatnonzero(np.diff(pooled[order])), n_all - 1)  # of equal values
     below = ends + 1.0
     steps = np.diff(below, prepend=0.0)  # how many have each value
     inside = ends < n_all - 1
-    spread = np.where(inside, below * (n_all - below), 1.0)
-    weights, n_came = np.where(inside, steps / spread, 0.0), len(came)
-
-    def statistic(signs: np.ndarray) -> np.ndarray:
-        counts = np.cumsum(signs[:, order], axis=1, dtype=np.int32)[:, ends]
-        gaps: np.ndarray = (counts - below * (n_came / n_all)) ** 2
-        return gaps @ weights
-
-    return statistic
+    weights = np.zeros(n_all)
+    weights[ends[inside]] = (steps / (below * np.maximum(n_all - below, 1.0)))[inside]
+    return _AndersonDarling(order, weights)
 
 
 def _profiles(words: list[np.ndarray]) -> np.ndarray:
@@ -238,37 +252,46 @@ def _label_shares(
     return rows, [*named, "other labels"]
 
 
-def _label_row(shares: np.ndarray, named: list[str], n_base: int) -> Row:
-    """Show the label whose share differs most."""
+def _most_different(
+    shares: np.ndarray, named: list[str], n_base: int
+) -> tuple[str, np.ndarray, np.ndarray]:
+    """Return the label whose share differs most, and which texts that came and of the base have it."""
     gaps = np.abs(shares[n_base:].mean(axis=0) - shares[:n_base].mean(axis=0))
     column = int(np.argmax(gaps))
     rows = np.stack([shares[:, column], np.ones(len(shares))], axis=1)
-    ends = unpaired(rows[n_base:], rows[:n_base])
-    return Row(f"label {named[column]}", *ends, 1.0, False)
+    return f"label {named[column]}", rows[n_base:], rows[:n_base]
 
 
 def _permute(
     tests: Mapping[str, Statistic], n_base: int, n_came: int, most: int, rng: np.random.Generator
 ) -> tuple[dict[str, float], dict[str, np.ndarray], dict[str, float]]:
-    """Return p-values, statistics of exchanged texts, and those of the texts as they came."""
+    """Return p-values, statistics of exchanged texts, and those of the texts as they came. A test for
+    which enough exchanges were as far is done (Besag and Clifford 1991).
+    """
     signs = np.zeros((1, n_base + n_came), dtype=bool)
     signs[0, n_base:] = True
     seen = {name: float(test(signs)[0]) for name, test in tests.items()}
     drawn: dict[str, list[np.ndarray]] = {name: [] for name in tests}
-    far, done = dict.fromkeys(tests, 0), 0
-    while done < most and (done < FEWEST // 2 or min(far.values()) < SURE):
+    far, p_values, done = dict.fromkeys(tests, 0), dict[str, float](), 0
+    while len(p_values) < len(tests):
         count = min(CHUNK, most - done)
         exchanged = rng.permuted(np.repeat(signs, count, axis=0), axis=1)
+        squares: np.ndarray | None = None
+        done += count
         for name, test in tests.items():
-            values = test(exchanged)
+            if name in p_values:
+                continue
+            if isinstance(test, _AndersonDarling):
+                # Signs in random order are as random in the order of any measure.
+                squares = _squared_gaps(exchanged) if squares is None else squares
+                values = test.of(squares)
+            else:
+                values = test(exchanged)
             far[name] += int(np.count_nonzero(values >= seen[name] * (1 - 1e-9)))
             drawn[name].append(values)
-        done += count
-    return (
-        {name: (far[name] + 1) / (done + 1) for name in tests},
-        {name: np.concatenate(values) for name, values in drawn.items()},
-        seen,
-    )
+            if done == most or (done >= FEWEST // 2 and far[name] >= SURE):
+                p_values[name] = (far[name] + 1) / (done + 1)
+    return p_values, {name: np.concatenate(values) for name, values in drawn.items()}, seen
 
 
 def _holm(p_values: Sequence[float], rate: float) -> list[bool]:

@@ -143,10 +143,17 @@ class Marks(Config):
     )
 
 
-def _series(value: Any, at: int) -> Any:
+def _series(model: Forecaster, value: Any, at: int) -> Any:
     if not isinstance(value, (list, dict)):
         raise ConfigError(
             f"inputs[{at}] must be a list of numbers or an object of columns; got {quoted(value)}",
+            ["inputs"],
+        )
+    if isinstance(value, list) and model.step.unit != "row":
+        columns = ", ".join(map(quoted, ("time", *model.columns)))
+        raise ConfigError(
+            f"inputs[{at}] has no times, and the model learned from steps of {model.step}; give an "
+            f"object of columns, one of them times: {columns}",
             ["inputs"],
         )
     return value
@@ -156,7 +163,7 @@ def _forecast_inputs(
     model: Forecaster, inputs: list[Any], options: Forecasts
 ) -> Iterator[dict[str, Any]]:
     for at, value in enumerate(inputs):
-        found = model.forecast(_series(value, at), options.horizon, since=options.since)
+        found = model.forecast(_series(model, value, at), options.horizon, since=options.since)
         yield {"rows": list(found.rows())}
 
 
@@ -164,7 +171,7 @@ def _find_anomalies(
     model: Forecaster, inputs: list[Any], options: Marks
 ) -> Iterator[dict[str, Any]]:
     for at, value in enumerate(inputs):
-        series = _series(value, at)
+        series = _series(model, value, at)
         yield model.anomalies(series, **options.all_options()).to_dict()
 
 
