@@ -563,7 +563,7 @@ MAX_KILOTOKENS = {  # thousands of Python tokens of a folder; "" are the files o
     "models": 167,  # gradients of the loss of every task, held gates, one head by numbers, given discounts
     "nn": 38,
     "reference": 11,
-    "runtime": 25,
+    "runtime": 26,  # recurrent networks read pieces of prompts
     "serving": 23,  # turns by request, long answers in pieces
     "studio": 15,  # comparisons of dropped files, lessons, maps, runs, series, planes
     "tasks": 17,  # verbs of analogies and similarity

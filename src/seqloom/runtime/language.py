@@ -145,14 +145,14 @@ class RecurrentStepper(Starting):
         ones, (n, V). The output layer, which takes most of a step, runs once.
         """
         counts = np.array([len(part) for part in parts], np.int64)
-        layers, features, read = state[0], None, 0
+        layers, features, read = state[0], np.empty((0, 0), np.float32), 0
         for count in np.unique(counts).tolist():  # of rows that end together
             rows = np.flatnonzero(counts >= count)
             further = tuple(tuple(leaf[rows] for leaf in layer) for layer in layers)
             for at in range(read, count):
                 ids = np.array([parts[row][at] for row in rows.tolist()], np.int64)
                 x, further = self.network.step(further, ids)
-            if features is None:
+            if read == 0:
                 layers, features = further, x
             else:
                 for leaf, new in zip(chain(*layers, [features]), chain(*further, [x])):

@@ -68,8 +68,7 @@ class Service:
         self.catalogue, self.config, self.measures = catalogue, config, Measures()
         self.in_flight = 0
         self.draining = False
-        # two, so that a short request need not wait for a long one
-        self.workers = Workers(2)
+        self.workers = Workers(2)  # so that a short request need not wait for a long one
         self.short_workers = Workers(1)  # for milliseconds, while long work keeps the others
         self.bell = Bell()
         self.held_bytes = 0  # of bodies whose requests are not answered yet

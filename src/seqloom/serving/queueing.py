@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable, Iterator
 
 from seqloom.serving.requests import Request, Row
@@ -61,22 +61,27 @@ class Queue:
         """Take out those that begin now, beside the running rows, where there is room for so many in all."""
         taken: list[Row] = []
         running = list(running)
-        counts = Counter(row.request.key for row in running)
-        # prompts whose state is or will be kept for texts that wait: no more of them than rows
-        kept = {row.request for row in self if row.begun is not None}
-        kept |= {row.request for row in running if row.n_texts > 1}
-        while (n := counts.total()) < room:
+        counts: dict[object, int] = {}
+        for row in running:
+            counts[row.request.key] = counts.get(row.request.key, 0) + 1
+        while len(running) < room:
             for key, group in self._groups.items():
-                own, row = counts[key], group[0]
-                needs_state = row.n_texts > 1
-                if 2 * own < room - (n - own) and not (needs_state and len(kept) >= room):
+                own, row = counts.get(key, 0), group[0]
+                has_room = 2 * own < room - (len(running) - own)
+                if has_room and (row.n_texts == 1 or self._n_states(running) < room):
                     break
             else:
                 return taken
             taken.append(row)
-            counts[key] += 1
-            if needs_state:
-                kept.add(row.request)
-            # its next turn is after those of all others
-            self._keep(key, list(self._groups.pop(key))[1:])
+            running.append(row)
+            counts[key] = own + 1
+            del self._groups[key]
+            group.popleft()
+            if group:  # its next turn is after those of all others
+                self._groups[key] = group
         return taken
+
+    def _n_states(self, running: list[Row]) -> int:
+        """Return the number of prompts whose state is or will be kept for texts that wait."""
+        kept = {row.request for row in self if row.begun is not None}
+        return len(kept | {row.request for row in running if row.n_texts > 1})
