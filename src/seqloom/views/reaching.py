@@ -50,7 +50,7 @@ def reach(options: ReachOptions) -> Sheet:
 
     encoders = _encoders(options.encoder)
     if "transformer" in encoders and options.hidden % 8:
-        raise ConfigError(f"hidden must be a multiple of 8 for transformer; got {options.hidden}")
+        raise ConfigError(f"hidden must be a multiple of 8 for transformer; got {options.hidden}", ["hidden"])
     tasks = _among("task", options.task or tuple(TASKS), TASKS)
     starts = _among("start", options.start, ("orthogonal", "normal", "identity"))
     settings = [
@@ -114,7 +114,8 @@ def _encoders(names: Sequence[str]) -> list[str]:
         if name != WITHOUT_FORGETTING and not has_cell(name) and not has_encoder(name):
             known = [*ENCODERS, WITHOUT_FORGETTING]
             raise ConfigError(
-                f"encoder must be of {', '.join(known)}; got {name!r}{suggest(name, known)}"
+                f"encoder must be of {', '.join(known)}; got {name!r}{suggest(name, known)}",
+                ["encoder"],
             )
     if names:
         return list(dict.fromkeys(names))
@@ -139,7 +140,8 @@ def _among(name: str, values: Sequence[str], known: Iterable[str]) -> list[str]:
     for value in values:
         if value not in known:
             raise ConfigError(
-                f"{name} must be of {', '.join(known)}; got {value!r}{suggest(value, list(known))}"
+                f"{name} must be of {', '.join(known)}; got {value!r}{suggest(value, list(known))}",
+                [name],
             )
     return list(dict.fromkeys(values))
 

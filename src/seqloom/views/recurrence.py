@@ -93,14 +93,14 @@ def choose_layer(layers: list[Layer], number: int | None) -> Layer:
     chosen = len(layers) - 1 if number is None else number
     if chosen >= len(layers):
         named = ", ".join(f"{i}: {each.name}" for i, each in enumerate(layers))
-        raise ConfigError(f"layer must be from 0 to {len(layers) - 1} ({named}); got {chosen}")
+        raise ConfigError(f"layer must be from 0 to {len(layers) - 1} ({named}); got {chosen}", ["layer"])
     return layers[chosen]
 
 
 def check_unit(unit: int, width: int) -> int:
     """Return the unit, or say which there are."""
     if unit >= width:
-        raise ConfigError(f"unit must be from 0 to {width - 1}; got {unit}")
+        raise ConfigError(f"unit must be from 0 to {width - 1}; got {unit}", ["unit"])
     return unit
 
 
