@@ -176,7 +176,10 @@ PICTURES = {
     "neuron": Picture(neuron, numbers_of("h")),
     "inspect-heads": Picture(heads, numbers_of("entropy", "distance")),
     "attention-heads": Picture(attention_heads, numbers_of("entropy", "distance")),
-    "attention-ablation": Picture(attention_ablation, numbers_of("bits_cost")),
+    "attention-ablation": Picture(
+        attention_ablation,
+        lambda sheet: [float(f"{row['bits_cost']:.4g}") for row in sheet.data["rows"]],
+    ),
     "inspect-explanation": Picture(explanation, numbers_of("nats")),
     "inspect-trellis": Picture(trellis, lambda sheet: sheet.data["forgetting"]),
     "run": Picture(run, lambda sheet: list(sheet.data["runs"][0]["norms"].values())),

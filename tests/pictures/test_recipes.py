@@ -1,4 +1,6 @@
-"""Every picture of docs/inspect.md and recipes/attention.md has a recipe, and each still draws its numbers; no picture is compared."""
+"""Every picture of docs/inspect.md and recipes/attention.md has a recipe, and each still draws its numbers;
+no picture is compared.
+"""
 
 import json
 import re

@@ -72,7 +72,9 @@ def test_a_look_costs_no_bit(tmp_path, monkeypatch):
     assert 2 <= len(found) <= loop.WATCHES + 1
     monkeypatch.undo()
     run(Recurrent(valid=True), place=tmp_path / "short")  # too short for more than the last look
-    assert [line["step"] for line in lines_of(tmp_path / "short") if "reach.stack.1" in line] == [12]
+    assert [line["step"] for line in lines_of(tmp_path / "short") if "reach.stack.1" in line] == [
+        12
+    ]
     assert {"open.stack.layers.1.gates.z", "saturated.stack.layers.0.gates.n"} <= found[-1].keys()
 
 

@@ -45,7 +45,10 @@ from seqloom.training.update import (
 )
 
 REPORTS = 200  # about as many reports in the log
-WATCHES, APART = 4, 200  # looks at gates and at the reach of gradients, about; a look costs up to two steps
+WATCHES, APART = (
+    4,
+    200,
+)  # looks at gates and at the reach of gradients, about; a look costs up to two steps
 CHECKPOINT_SECONDS = 60.0
 
 

@@ -59,7 +59,9 @@ def step(model: Any, example: Any, options: StepOptions) -> Sheet:
         raise ConfigError("the text has no tokens, so there is no step to show")
     at = steps - 1 if options.at is None else options.at
     if at >= steps:
-        raise ConfigError(f"at must be from 0 to {steps - 1}, the steps of this text; got {at}", ["at"])
+        raise ConfigError(
+            f"at must be from 0 to {steps - 1}, the steps of this text; got {at}", ["at"]
+        )
     numbers = numbers_of(layer, arrays, at)
     state = "c" if "c" in numbers else "h"
     width = len(numbers[state])

@@ -50,7 +50,9 @@ def reach(options: ReachOptions) -> Sheet:
 
     encoders = _encoders(options.encoder)
     if "transformer" in encoders and options.hidden % 8:
-        raise ConfigError(f"hidden must be a multiple of 8 for transformer; got {options.hidden}", ["hidden"])
+        raise ConfigError(
+            f"hidden must be a multiple of 8 for transformer; got {options.hidden}", ["hidden"]
+        )
     tasks = _among("task", options.task or tuple(TASKS), TASKS)
     starts = _among("start", options.start, ("orthogonal", "normal", "identity"))
     settings = [
@@ -163,13 +165,17 @@ def _said(climbs: Sequence[Climb], options: ReachOptions) -> list[str]:
         f"{s.hidden} units, at most {s.updates:,} updates of 32 sequences at each lag, which begins "
         f"with the weights of the lag below; learned: {SOLVED:.0%} right, or of the variance."
     ]
-    holds, fails = compare_orders(climbs, "rnn", ("gru", "lstm"))
+    holds, fails, still_open = compare_orders(climbs, "rnn", ("gru", "lstm"))
     if holds or fails:
         summary.append(
             f"rnn reaches less far than gru and lstm in {len(holds)} of {len(holds + fails)}."
         )
     if fails:
         summary.append(f"It does not with {'; '.join(fails)}.")
+    if still_open:
+        summary.append(
+            f"In {len(still_open)} the time was over before gru and lstm could pass rnn."
+        )
     cut = sum(one.ended == "time" for one in climbs)
     if cut:
         summary.append(

@@ -93,7 +93,9 @@ def choose_layer(layers: list[Layer], number: int | None) -> Layer:
     chosen = len(layers) - 1 if number is None else number
     if chosen >= len(layers):
         named = ", ".join(f"{i}: {each.name}" for i, each in enumerate(layers))
-        raise ConfigError(f"layer must be from 0 to {len(layers) - 1} ({named}); got {chosen}", ["layer"])
+        raise ConfigError(
+            f"layer must be from 0 to {len(layers) - 1} ({named}); got {chosen}", ["layer"]
+        )
     return layers[chosen]
 
 
