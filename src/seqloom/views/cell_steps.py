@@ -70,9 +70,10 @@ def step(model: Any, example: Any, options: StepOptions) -> Sheet:
     follows = layer.known and agree(layer, numbers)
     rows = equations(layer, numbers, unit, options.names) if follows else plain_rows(numbers, unit)
     names = traced.steps(layer.name)
-    token = visible(names[at]) if len(names) == steps else str(at)
+    name = names[at] if len(names) == steps else str(at)
+    token = visible(name)
     said = [
-        f"{layer.name} ({layer.kind}), step {at} of 0 to {steps - 1}, which reads {token!r}; unit {unit} of "
+        f"{layer.name} ({layer.kind}), step {at} of 0 to {steps - 1}, which reads {name!r}; unit {unit} of "
         f"0 to {width - 1}" + (" (it changes most)." if options.unit is None else "."),
     ]
     if not follows:

@@ -109,11 +109,11 @@ def check_unit(unit: int, width: int) -> int:
 def half_lives(shares: np.ndarray) -> np.ndarray:
     """Return after how many steps half of a value is left, of which a share stays at each.
 
-    >>> half_lives(np.array([0.5, 0.99, 0.0])).round(2).tolist()
-    [1.0, 68.97, 0.0]
+    >>> half_lives(np.array([0.5, 0.99, 0.0, 1.0])).round(2).tolist()
+    [1.0, 68.97, 0.0, inf]
     """
     with np.errstate(divide="ignore"):
-        return np.log(0.5) / np.log(np.clip(shares, 0.0, 1.0)) + 0.0
+        return np.log(2) / np.abs(np.log(np.clip(shares, 0.0, 1.0)))
 
 
 def time_constants(shares: np.ndarray) -> np.ndarray:
