@@ -26,6 +26,21 @@ def test_views_are_listed_and_wrong_names_answered(seqloom):
     assert "unknown view 'exposure'" in seqloom("inspect", "exposure", "m").one_line()
 
 
+def test_a_missing_view_is_answered_with_those_that_there_are(seqloom, place):
+    library.Naive(horizon=1).fit([1.0, 2.0, 3.0, 4.0]).save(place / "naive")
+    assert seqloom("inspect", "naive").out == "naive (naive) has no views\n"
+    refused = seqloom("inspect", "gates", "naive", "1").one_line()
+    assert refused == "there is no view 'gates' of naive models, which have none"
+    refused = seqloom("inspect", "gates", "model", "ab").one_line()
+    assert refused.endswith(" of backwards models; there are: trace, exposure-bias")
+    library.LSTM(d_hidden=8, d_embed=8).fit("a b\n" * 20, steps=2).save(place / "lstm")
+    said = seqloom("inspect", "gates", "lstm", "a", "--layer", 3).one_line()
+    assert said.startswith("--layer must be from 0 to 0")
+    assert seqloom("inspect", "step", "lstm", "a", "--at", -1).one_line() == (
+        "--at must be at least 0; got -1"
+    )
+
+
 def test_trace(seqloom, place):
     said = seqloom("inspect", "trace", "model", "ab", "--beams", 2, "--chart", "t.svg").out
     assert said.startswith("step 1\n* #1 0.00  (nothing yet)\n     b 0.900 -> #1")

@@ -73,10 +73,13 @@ def test_the_order_is_told_where_it_holds_and_where_not():
     learner = Learner()
     climbs = climb([Setting("10", "a"), Setting("99", "a"), Setting("10", "b"), Setting("5", "b")], LAGS, 5,
                    learner, clock=learner.clock)  # fmt: skip
-    holds, fails = compare_orders(climbs, "10", ["99"])
+    holds, fails, still_open = compare_orders(climbs, "10", ["99"])
     assert holds == ["a with clipping, seed 0 (10 10, 99 20)"]
-    assert fails == []
+    assert fails == still_open == []
     assert compare_orders(climbs, "10", ["5"])[1] == ["b with clipping, seed 0 (10 10, 5 5)"]
+    learner = Learner()
+    cut = climb([Setting("10", "t"), Setting("99", "t")], LAGS, 0.01, learner, clock=learner.clock)
+    assert [len(found) for found in compare_orders(cut, "10", ["99"])] == [0, 0, 1]
 
 
 @pytest.mark.parametrize("lag", [1, 5, 50])

@@ -110,6 +110,31 @@ def heads(size: Size) -> Sheet:
     return seqloom.inspect.heads(transformer(size), KING)
 
 
+@cache
+def reader(size: Size) -> seqloom.GPT:
+    """Return the model of recipes/attention.md, which learns for five minutes."""
+    model = seqloom.GPT(
+        tokenizer="word",
+        min_count=2,
+        unit="stream",
+        context=64,
+        d_model=96,
+        n_layers=4,
+        n_heads=4,
+    )
+    lasts = {"minutes": 5} if size == PAGES else {"steps": 2}
+    return model.fit(size.text(), **lasts)
+
+
+def attention_heads(size: Size) -> Sheet:
+    return seqloom.inspect.heads(reader(size), KING)
+
+
+def attention_ablation(size: Size) -> Sheet:
+    lines = seqloom.bundled().text().splitlines(keepends=True)[-300 if size == PAGES else -30 :]
+    return seqloom.inspect.ablation(reader(size), "".join(lines))
+
+
 def explanation(size: Size) -> Sheet:
     films = [
         ("a lovely warm film", "good"),
@@ -150,6 +175,11 @@ PICTURES = {
     "gradients": Picture(gradients, numbers_of("dh/dh")),
     "neuron": Picture(neuron, numbers_of("h")),
     "inspect-heads": Picture(heads, numbers_of("entropy", "distance")),
+    "attention-heads": Picture(attention_heads, numbers_of("entropy", "distance")),
+    "attention-ablation": Picture(
+        attention_ablation,
+        lambda sheet: [float(f"{row['bits_cost']:.4g}") for row in sheet.data["rows"]],
+    ),
     "inspect-explanation": Picture(explanation, numbers_of("nats")),
     "inspect-trellis": Picture(trellis, lambda sheet: sheet.data["forgetting"]),
     "run": Picture(run, lambda sheet: list(sheet.data["runs"][0]["norms"].values())),

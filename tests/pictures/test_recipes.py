@@ -1,4 +1,6 @@
-"""Every picture of docs/inspect.md has a recipe, and each still draws its numbers; no picture is compared."""
+"""Every picture of docs/inspect.md and recipes/attention.md has a recipe, and each still draws its numbers;
+no picture is compared.
+"""
 
 import json
 import re
@@ -30,8 +32,9 @@ def test_the_recipe_draws_its_numbers(name):
         assert np.isclose(shown, number, rtol=1e-5, atol=1e-9).any(), number
 
 
-def test_every_picture_of_the_page_has_a_recipe():
-    page = (IMAGES.parent / "inspect.md").read_text("utf-8")
-    shown = set(re.findall(r"\(images/([\w-]+)\.png\)", page))
+def test_every_picture_of_the_pages_has_a_recipe():
+    pages = [IMAGES.parent / "inspect.md", IMAGES.parent.parent / "recipes" / "attention.md"]
+    text = "".join(page.read_text("utf-8") for page in pages)
+    shown = set(re.findall(r"images/([\w-]+)\.png\)", text))
     assert shown == set(PICTURES)
     assert all((IMAGES / f"{name}.png").is_file() for name in PICTURES)

@@ -56,6 +56,7 @@ def lines_of(place):
 
 
 def test_a_look_costs_no_bit(tmp_path, monkeypatch):
+    monkeypatch.setattr(loop, "APART", 3)
     looked = run(Recurrent(valid=True), place=tmp_path / "looked")
     monkeypatch.setattr(loop._Loop, "_watches", lambda self: False)
     blind = run(Recurrent(valid=True), place=tmp_path / "blind")
@@ -69,6 +70,11 @@ def test_a_look_costs_no_bit(tmp_path, monkeypatch):
     found = [line for line in lines_of(tmp_path / "looked") if "reach.stack.1" in line]
     assert found[-1]["step"] == 12
     assert 2 <= len(found) <= loop.WATCHES + 1
+    monkeypatch.undo()
+    run(Recurrent(valid=True), place=tmp_path / "short")  # too short for more than the last look
+    assert [line["step"] for line in lines_of(tmp_path / "short") if "reach.stack.1" in line] == [
+        12
+    ]
     assert {"open.stack.layers.1.gates.z", "saturated.stack.layers.0.gates.n"} <= found[-1].keys()
 
 

@@ -179,7 +179,7 @@ def by_setting(points: Sequence[tuple[float, float]], setting: str, unit: str) -
     rows = [{"at": x, "cost": y} for x, y in points]
     return (
         alt.Chart(alt.InlineData(values=rows))
-        .mark_line(point=True, color=theme.HUES[0], strokeWidth=1.5)
+        .mark_line(point={"color": theme.HUES[0]}, color=theme.HUES[0], strokeWidth=1.5)
         .encode(
             x=alt.X("at:Q", title=setting, scale=alt.Scale(nice=False)),
             y=alt.Y("cost:Q", title=unit, scale=alt.Scale(zero=False)),

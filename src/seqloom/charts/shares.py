@@ -104,7 +104,7 @@ def bars_of_shares(rows: Values, sides: tuple[str, str], unit: str = "nats") -> 
             "name": short_name(name),
             "value": value,
             "side": sides[value < 0],
-            "shown": f"{value:+.3f}",
+            "shown": f"{round(value, 3) + 0.0:+.3f}",
         }
         for i, (name, value) in enumerate(rows)
     ]

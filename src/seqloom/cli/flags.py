@@ -38,6 +38,8 @@ def in_flags(message: str, flags: Mapping[str, str], options: Collection[str] = 
     'give --valid or --no-crf'
     >>> in_flags("steps=20 repeats it", {"steps": "--steps"})
     '--steps 20 repeats it'
+    >>> in_flags("at must be at least 0", {"at": "--at"}, ["at"])
+    '--at must be at least 0'
     """
 
     def argument(match: re.Match[str]) -> str:
@@ -51,7 +53,7 @@ def in_flags(message: str, flags: Mapping[str, str], options: Collection[str] = 
     message = _ARGUMENT.sub(argument, message)
     if names := "|".join(name for name in flags if name in options or "_" in name):
         message = re.sub(
-            rf"(?<![\w./'\"=-])({names})(?![\w/'\"(=-]|\.\w)",
+            rf"(?<![\w./'\"=-])({names})(?![\w/'\"(=-]|\.\w| (?:least|most)\b)",
             lambda match: flags[match[1]],
             message,
         )

@@ -17,8 +17,8 @@ from seqloom import tasks
 from seqloom.cli.options import LazyGroup, common, config_options, emit, given
 from seqloom.errors import ConfigError, DataError
 from seqloom.tasks.reading import text_of
-from seqloom.tasks.task import Command
-from seqloom.views.catalogue import VIEWS, View, run, views_of
+from seqloom.tasks.task import Command, Task
+from seqloom.views.catalogue import VIEWS, View, check, run, views_of
 
 if TYPE_CHECKING:
     from seqloom.charts.page import Sheet
@@ -61,14 +61,18 @@ class Views(LazyGroup):
         return super().resolve_command(ctx, args)
 
 
-def commands_of_tasks() -> dict[str, Command]:
-    """Return the views that are commands of tasks, by name."""
+def views_of_task(task: Task) -> dict[str, Command]:
+    """Return the views that are commands of a task, by name."""
     return {
         name.removeprefix(PREFIX): command
-        for task in tasks.every()
         for name, command in task.commands.items()
         if name.startswith(PREFIX)
     }
+
+
+def commands_of_tasks() -> dict[str, Command]:
+    """Return the views that are commands of tasks, by name."""
+    return {name: found for task in tasks.every() for name, found in views_of_task(task).items()}
 
 
 @click.group(
@@ -95,16 +99,14 @@ def list_command(model: str, as_json: bool) -> None:
     """List the views that a model has, with a line for each."""
     loaded = tasks.open_model("inspect", model)
     found = {name: view.help for name, view in views_of(loaded).items()}
-    of_task = tasks.of(loaded).commands
-    found |= {
-        name.removeprefix(PREFIX): entry.help
-        for name, entry in of_task.items()
-        if name.startswith(PREFIX)
-    }
+    found |= {name: entry.help for name, entry in views_of_task(tasks.of(loaded)).items()}
     if as_json:
         emit({"model": loaded.name, "views": found})
         return
-    width = max(map(len, found), default=0)
+    if not found:
+        click.echo(f"{model} ({loaded.label()}) has no views")
+        return
+    width = max(map(len, found))
     lines = [f"  {name:<{width}}  {help}" for name, help in sorted(found.items())]
     click.echo("\n".join([f"{model} ({loaded.label()}) has these views:", *lines]))
     click.echo(f"\nseqloom inspect VIEW {model} ...; seqloom inspect VIEW --help says more.")
@@ -119,7 +121,7 @@ def command_of(name: str, view: View) -> click.Command:
         if chart is not None:
             check_target(chart)
         options = given(view.options, values)
-        sheet = run(name, *read_inputs(view, values, options), **options)
+        sheet = run(name, *read_inputs(name, values, options), **options)
         if chart is not None:
             sheet.save(chart)
         if as_json:
@@ -146,15 +148,17 @@ def command_of(name: str, view: View) -> click.Command:
     )(made)
 
 
-def read_inputs(view: View, values: dict[str, Any], options: dict[str, Any]) -> list[Any]:
+def read_inputs(name: str, values: dict[str, Any], options: dict[str, Any]) -> list[Any]:
     """Return what a view looks at, from the arguments of its command and the options that are given."""
-    inputs: list[Any] = []
+    view, inputs = VIEWS[name], []
     if view.optional and not values[view.inputs[0]]:
         return inputs
     for kind in view.inputs:
         value = values[kind]
         if kind in ("model", "other"):
-            inputs.append(tasks.open_model("inspect", value))
+            model = tasks.open_model("inspect", value)
+            check(name, model, views_of_task(tasks.of(model)))
+            inputs.append(model)
         elif kind == "text" and not value and any(options.get(name) for name in view.instead):
             inputs.append(None)
         elif kind == "text":

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from seqloom.nn.recurrent import RecurrentStack
 from seqloom.traces import Trace
 
-ROWS, STEPS = 4, 33  # that are read, at most: each step costs as much as in decoding
+ROWS, STEPS = 2, 33  # that are read, at most: each step costs as much as in decoding
 DISTANCES = (2, 4, 6, 8, 12, 16, 24, 32)  # steps back, compared with one step
 _LOW, _HIGH, _TANH = 0.1, 0.9, 0.8
 _TANH_NAMES = ("g", "n", "h")  # of the candidate of an LSTM and a GRU, and of a plain RNN

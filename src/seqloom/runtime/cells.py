@@ -119,7 +119,7 @@ class Cell:
             else np.zeros(widths[leaf], np.float32)
             for leaf in self.leaves
         )
-        self.clamp = clamp
+        self.clamp, self.settles = clamp, clamp is not None or state_norm
         self.state_norms = tuple(
             self.take_norm(weights, f"state_norm_{leaf}", widths[leaf]) if state_norm else Norm()
             for leaf in self.leaves
@@ -133,6 +133,8 @@ class Cell:
 
     def settle(self, *leaves: np.ndarray) -> State:
         """Return a new state clamped and normalised, in place, as options say."""
+        if not self.settles:
+            return leaves
         if self.clamp is not None:
             for leaf in leaves:
                 np.clip(leaf, -self.clamp, self.clamp, out=leaf)
@@ -350,6 +352,7 @@ class GRUCell(Cell):
         super().__init__(weights, d_in, d_hidden, **options)
         self.keep = update == "keep"
         self.formula = Formula(ACTIVATIONS.index(gate_activation), ACTIVATIONS.index(activation))
+        self.usual = self.formula == PLAIN
         self.b_h = weights.take("b_h", d_hidden) if reset == "after" else NONE
         self.w_gates = self.w_reset = None
         if reset == "before":  # the candidate's rows of W_h multiply r h, so they come later
@@ -360,11 +363,11 @@ class GRUCell(Cell):
 
     @property
     def plain(self) -> bool:
-        return super().plain and self.w_gates is None and self.keep and self.formula == PLAIN
+        return super().plain and self.w_gates is None and self.keep and self.usual
 
     def step(self, projected: np.ndarray, state: State, trace: Trace | None = None) -> State:
         h, n, d = state[0], len(projected), self.d_hidden
-        if self.w_gates is None and self.formula == PLAIN:
+        if self.w_gates is None and self.usual:
             out, gates = gru_step(projected, self.w_h.packed, *self.norm_h, self.b_h, self.keep, h)
             candidate = gates[:, 2 * d :]
         else:

@@ -100,7 +100,7 @@ class RecurrentStack:
         """
         after = []
         for i, (layer, state) in enumerate(zip(self.layers, states, strict=True)):
-            cell, part = layer[0], within(trace, f"layers.{i}")
+            cell, part = layer[0], None if trace is None else within(trace, f"layers.{i}")
             if i and x is not None:
                 gates = cell.project(x)
             if part is not None and part.asks("from_x"):
@@ -110,7 +110,7 @@ class RecurrentStack:
             state = cell.step(gates, state, part)
             out = state[0]
             x = x + out if self.residual and x is not None and x.shape == out.shape else out
-            x = self.normed(i + 1, x)
+            x = self.normed(i + 1, x) if self.norms else x
             if part is not None:
                 for leaf, value in zip(cell.leaves, state):
                     part.add(leaf, value)

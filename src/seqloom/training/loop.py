@@ -45,7 +45,10 @@ from seqloom.training.update import (
 )
 
 REPORTS = 200  # about as many reports in the log
-WATCHES = 4  # about as many looks at gates and at the reach of gradients
+WATCHES, APART = (
+    4,
+    200,
+)  # looks at gates and at the reach of gradients, about; a look costs up to two steps
 CHECKPOINT_SECONDS = 60.0
 
 
@@ -304,7 +307,8 @@ class _Loop:
     def _watches(self) -> bool:
         """Return whether this evaluation also looks at the recurrent layers: few do, and the last."""
         before = self.step - self.length.evaluate_every
-        few = [step * WATCHES // self.planned_steps for step in (before, self.step)]
+        looks = min(WATCHES, self.planned_steps // APART)
+        few = [step * looks // self.planned_steps for step in (before, self.step)]
         return few[1] > few[0] or self._ended()
 
     def _out_of_patience(self) -> bool:

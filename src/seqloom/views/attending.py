@@ -30,7 +30,9 @@ def attention(model: Any, example: Any, options: AttentionOptions) -> Sheet:
     """Show the weights of one layer, of one head or the mean of all."""
     layer = layer_of(model, example, options.layer)
     if options.head is not None and options.head >= len(layer.weights):
-        raise ConfigError(f"head must be from 0 to {len(layer.weights) - 1}; got {options.head}")
+        raise ConfigError(
+            f"head must be from 0 to {len(layer.weights) - 1}; got {options.head}", ["head"]
+        )
     weights = layer.weights.mean(0) if options.head is None else layer.weights[options.head]
     keys, steps = list(map(visible, layer.keys)), list(map(visible, layer.steps))
     which = (
@@ -113,7 +115,7 @@ def layer_of(model: Any, example: Any, number: int | None) -> Layer:
     names = layer_names(model)
     chosen = len(names) - 1 if number is None else number
     if chosen >= len(names):
-        raise ConfigError(f"layer must be from 0 to {len(names) - 1}; got {chosen}")
+        raise ConfigError(f"layer must be from 0 to {len(names) - 1}; got {chosen}", ["layer"])
     traced = read_cut(model, example, f"{names[chosen]}.weights")
     return _layer(traced, names[chosen], names)
 

@@ -13,7 +13,7 @@ and which options it has. The command, its flags and `--help`, the arguments in 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, replace
 from functools import wraps
 from importlib import import_module
@@ -345,13 +345,13 @@ def views_of(model: Any) -> dict[str, View]:
     return {name: view for name, view in VIEWS.items() if view.of_models and view.fits(model)}
 
 
-def check(name: str, model: Any) -> None:
-    """Refuse a view that a model does not have, and name those that it has."""
+def check(name: str, model: Any, of_task: Iterable[str] = ()) -> None:
+    """Refuse a view that a model does not have, and name those that it has, those of its task included."""
     model.check_fitted()
     if not VIEWS[name].fits(model):
-        raise ConfigError(
-            f"there is no view {name!r} of {model.name} models; there are: {', '.join(views_of(model))}"
-        )
+        known = [*views_of(model), *of_task]
+        others = f"; there are: {', '.join(known)}" if known else ", which have none"
+        raise ConfigError(f"there is no view {name!r} of {model.name} models{others}")
 
 
 def run(name: str, *inputs: Any, **options: Any) -> Sheet:

@@ -59,7 +59,9 @@ def step(model: Any, example: Any, options: StepOptions) -> Sheet:
         raise ConfigError("the text has no tokens, so there is no step to show")
     at = steps - 1 if options.at is None else options.at
     if at >= steps:
-        raise ConfigError(f"at must be from 0 to {steps - 1}, the steps of this text; got {at}")
+        raise ConfigError(
+            f"at must be from 0 to {steps - 1}, the steps of this text; got {at}", ["at"]
+        )
     numbers = numbers_of(layer, arrays, at)
     state = "c" if "c" in numbers else "h"
     width = len(numbers[state])
@@ -68,9 +70,10 @@ def step(model: Any, example: Any, options: StepOptions) -> Sheet:
     follows = layer.known and agree(layer, numbers)
     rows = equations(layer, numbers, unit, options.names) if follows else plain_rows(numbers, unit)
     names = traced.steps(layer.name)
-    token = visible(names[at]) if len(names) == steps else str(at)
+    name = names[at] if len(names) == steps else str(at)
+    token = visible(name)
     said = [
-        f"{layer.name} ({layer.kind}), step {at} of 0 to {steps - 1}, which reads {token!r}; unit {unit} of "
+        f"{layer.name} ({layer.kind}), step {at} of 0 to {steps - 1}, which reads {name!r}; unit {unit} of "
         f"0 to {width - 1}" + (" (it changes most)." if options.unit is None else "."),
     ]
     if not follows:

@@ -105,6 +105,11 @@ def clamp(model: Any, text: str, options: ClampOptions) -> Sheet:
     )
 
 
+def _signed(bits: float) -> str:
+    """Return bits with a sign, and no minus before zero."""
+    return f"{round(bits, 3) + 0.0:+.3f}"
+
+
 def _sentences(rows: Any, own: np.ndarray, layers: Any, options: ClampOptions) -> list[str]:
     where = "in all layers" if options.layer is None else f"in {layers[0].name}"
     which = f"unit {options.unit}" if options.unit is not None else "all units"
@@ -115,8 +120,8 @@ def _sentences(rows: Any, own: np.ndarray, layers: Any, options: ClampOptions) -
     if len(rows) > 1:
         most, least = (pick(rows, key=lambda row: abs(row["more"])) for pick in (max, min))
         said.append(
-            f"Most matters {most['gate']} = {most['value']}, {most['more']:+.3f} bits a token; least matters "
-            f"{least['gate']} = {least['value']}, {least['more']:+.3f}."
+            f"Most matters {most['gate']} = {most['value']}, {_signed(most['more'])} bits a token; least matters "
+            f"{least['gate']} = {least['value']}, {_signed(least['more'])}."
         )
     elif len(own) > MAX_TOKENS:
         said.append(f"The text is coloured up to token {MAX_TOKENS:,}.")
@@ -128,5 +133,7 @@ def _lines(rows: Any, own: float) -> list[str]:
     lines.append(f"{'nothing':<12}{own:>14.3f}")
     for row in rows:
         name = f"{row['gate']} = {row['value']}"
-        lines.append(f"{name:<12}{row['bits']:>14.3f}{row['more']:>+10.3f}{row['total']:>+14.1f}")
+        lines.append(
+            f"{name:<12}{row['bits']:>14.3f}{_signed(row['more']):>10}{row['total']:>+14.1f}"
+        )
     return lines

@@ -33,7 +33,8 @@ def similar(model: Any, example: str, options: SimilarOptions) -> Sheet:
     last = len(reading.steps) - 1 if options.at is None else options.at
     if last >= len(reading.steps):
         raise ConfigError(
-            f"at must be from 0 to {len(reading.steps) - 1}, the steps of this text; got {last}"
+            f"at must be from 0 to {len(reading.steps) - 1}, the steps of this text; got {last}",
+            ["at"],
         )
     steps = min(options.steps, last + 1)
     wanted = reading.state[last + 1 - steps : last + 1]

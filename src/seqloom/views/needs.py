@@ -109,8 +109,8 @@ def gated_language_model(model: Any) -> bool:
     """Tell whether it is a language model with recurrent layers that have gates."""
     if not recurrent_language_model(model):
         return False
-    rows, width = model.fitted_shapes()["recurrent.layers.0.w_h"]
-    return bool(rows > width)
+    shape = model.fitted_shapes().get("recurrent.layers.0.w_h")  # a cell may have none
+    return shape is not None and bool(shape[0] > shape[1])
 
 
 def recurrent_network(model: Any) -> bool:

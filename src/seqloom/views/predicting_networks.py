@@ -101,10 +101,10 @@ def of_head(place: Place) -> Told:
     layers = layer_names(model)
     layer = len(layers) - 1 if place.options.layer is None else place.options.layer
     if layer >= len(layers):
-        raise ConfigError(f"layer must be from 0 to {len(layers) - 1}; got {layer}")
+        raise ConfigError(f"layer must be from 0 to {len(layers) - 1}; got {layer}", ["layer"])
     heads, head = model.runtime().n_heads, place.options.head or 0
     if head >= heads:
-        raise ConfigError(f"head must be from 0 to {heads - 1}; got {head}")
+        raise ConfigError(f"head must be from 0 to {heads - 1}; got {head}", ["head"])
     n = head_numbers(model, place.before, layer, head)
     width = len(n.query)
     unit = check_unit(place.options.unit or 0, width)

@@ -50,7 +50,9 @@ def reach(options: ReachOptions) -> Sheet:
 
     encoders = _encoders(options.encoder)
     if "transformer" in encoders and options.hidden % 8:
-        raise ConfigError(f"hidden must be a multiple of 8 for transformer; got {options.hidden}")
+        raise ConfigError(
+            f"hidden must be a multiple of 8 for transformer; got {options.hidden}", ["hidden"]
+        )
     tasks = _among("task", options.task or tuple(TASKS), TASKS)
     starts = _among("start", options.start, ("orthogonal", "normal", "identity"))
     settings = [
@@ -114,7 +116,8 @@ def _encoders(names: Sequence[str]) -> list[str]:
         if name != WITHOUT_FORGETTING and not has_cell(name) and not has_encoder(name):
             known = [*ENCODERS, WITHOUT_FORGETTING]
             raise ConfigError(
-                f"encoder must be of {', '.join(known)}; got {name!r}{suggest(name, known)}"
+                f"encoder must be of {', '.join(known)}; got {name!r}{suggest(name, known)}",
+                ["encoder"],
             )
     if names:
         return list(dict.fromkeys(names))
@@ -139,7 +142,8 @@ def _among(name: str, values: Sequence[str], known: Iterable[str]) -> list[str]:
     for value in values:
         if value not in known:
             raise ConfigError(
-                f"{name} must be of {', '.join(known)}; got {value!r}{suggest(value, list(known))}"
+                f"{name} must be of {', '.join(known)}; got {value!r}{suggest(value, list(known))}",
+                [name],
             )
     return list(dict.fromkeys(values))
 
@@ -161,13 +165,17 @@ def _said(climbs: Sequence[Climb], options: ReachOptions) -> list[str]:
         f"{s.hidden} units, at most {s.updates:,} updates of 32 sequences at each lag, which begins "
         f"with the weights of the lag below; learned: {SOLVED:.0%} right, or of the variance."
     ]
-    holds, fails = compare_orders(climbs, "rnn", ("gru", "lstm"))
+    holds, fails, still_open = compare_orders(climbs, "rnn", ("gru", "lstm"))
     if holds or fails:
         summary.append(
             f"rnn reaches less far than gru and lstm in {len(holds)} of {len(holds + fails)}."
         )
     if fails:
         summary.append(f"It does not with {'; '.join(fails)}.")
+    if still_open:
+        summary.append(
+            f"In {len(still_open)} the time was over before gru and lstm could pass rnn."
+        )
     cut = sum(one.ended == "time" for one in climbs)
     if cut:
         summary.append(

@@ -93,25 +93,27 @@ def choose_layer(layers: list[Layer], number: int | None) -> Layer:
     chosen = len(layers) - 1 if number is None else number
     if chosen >= len(layers):
         named = ", ".join(f"{i}: {each.name}" for i, each in enumerate(layers))
-        raise ConfigError(f"layer must be from 0 to {len(layers) - 1} ({named}); got {chosen}")
+        raise ConfigError(
+            f"layer must be from 0 to {len(layers) - 1} ({named}); got {chosen}", ["layer"]
+        )
     return layers[chosen]
 
 
 def check_unit(unit: int, width: int) -> int:
     """Return the unit, or say which there are."""
     if unit >= width:
-        raise ConfigError(f"unit must be from 0 to {width - 1}; got {unit}")
+        raise ConfigError(f"unit must be from 0 to {width - 1}; got {unit}", ["unit"])
     return unit
 
 
 def half_lives(shares: np.ndarray) -> np.ndarray:
     """Return after how many steps half of a value is left, of which a share stays at each.
 
-    >>> half_lives(np.array([0.5, 0.99, 0.0])).round(2).tolist()
-    [1.0, 68.97, 0.0]
+    >>> half_lives(np.array([0.5, 0.99, 0.0, 1.0])).round(2).tolist()
+    [1.0, 68.97, 0.0, inf]
     """
     with np.errstate(divide="ignore"):
-        return np.log(0.5) / np.log(np.clip(shares, 0.0, 1.0)) + 0.0
+        return np.log(2) / np.abs(np.log(np.clip(shares, 0.0, 1.0)))
 
 
 def time_constants(shares: np.ndarray) -> np.ndarray:

@@ -42,7 +42,9 @@ def training_curves(runs: str | Path | Sequence[str | Path], *, by: str = "steps
 
 def _read_all(runs: Any, by: str) -> list[RunLog]:
     if by not in KEYS:
-        raise ConfigError(f"by must be one of {', '.join(KEYS)}; got {by!r}{suggest(by, KEYS)}")
+        raise ConfigError(
+            f"by must be one of {', '.join(KEYS)}; got {by!r}{suggest(by, KEYS)}", ["by"]
+        )
     several = runs if isinstance(runs, (list, tuple)) else [runs]
     logs: dict[str, RunLog] = {}
     for each in several:

@@ -191,22 +191,29 @@ def _learn(one: Climb, lags: Sequence[int], until: float, learn: Learn, kept: Ke
 
 def compare_orders(
     climbs: Sequence[Climb], lower: str, higher: Sequence[str]
-) -> tuple[list[str], list[str]]:
-    """Return where one encoder reaches less far than each of some others, and where it does not: by task,
-    clipping and seed, with the reaches.
+) -> tuple[list[str], list[str], list[str]]:
+    """Return where one encoder reaches less far than each of some others, where it does not, and where the
+    time cut off those that might still have passed it: by task, clipping and seed, with the reaches.
     """
-    groups: dict[tuple[Any, ...], dict[str, int]] = {}
+    groups: dict[tuple[Any, ...], dict[str, Climb]] = {}
     for one in climbs:
         s = one.setting
         key = (s.task, s.clip, s.seed, s.noise, s.start, s.forget_bias)
-        groups.setdefault(key, {})[s.encoder] = one.reach
+        groups.setdefault(key, {})[s.encoder] = one
     holds: list[str] = []
     fails: list[str] = []
-    for (task, clip, seed, noise, *_), reaches in groups.items():
-        if lower not in reaches or not all(name in reaches for name in higher):
+    still_open: list[str] = []
+    for (task, clip, seed, noise, *_), found in groups.items():
+        if lower not in found or not all(name in found for name in higher):
             continue
-        shown = ", ".join(f"{name} {reaches[name]}" for name in (lower, *higher))
+        shown = ", ".join(f"{name} {found[name].reach}" for name in (lower, *higher))
         text = f"{task} {'with' if clip else 'without'} clipping, seed {seed} ({shown})"
         text = f"{text[:-1]}; noise {noise:g})" if noise else text
-        (holds if all(reaches[lower] < reaches[name] for name in higher) else fails).append(text)
-    return holds, fails
+        behind = [found[name] for name in higher if found[name].reach <= found[lower].reach]
+        if not behind:
+            holds.append(text)
+        elif all(one.ended == "time" for one in behind):
+            still_open.append(text)
+        else:
+            fails.append(text)
+    return holds, fails, still_open
