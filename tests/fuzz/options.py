@@ -99,6 +99,7 @@ BASES = {  # arguments of a run that works
     "robustness": ("naive-bayes", "labelled.tsv"),
     # Options are read before the model, which is none, so nothing goes on listening.
     "serve": ("text",),
+    "studio": ("text",),
     "drift": ("requests.jsonl", "ngram", "--reference", "text"),
     "trace": ("seq2seq", "the cat"),
     "exposure-bias": ("seq2seq", "pairs.tsv"),

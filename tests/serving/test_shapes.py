@@ -34,6 +34,8 @@ EXAMPLES = {
     "/forecast": {"inputs": [list(range(40))]},
     "/anomalies": {"inputs": [list(range(40))]},
     "/nearest": {"inputs": ["cat"], "model": "word2vec"},
+    "/analogy": {"inputs": [["cat", "dog", "mat"]], "model": "word2vec"},
+    "/similarity": {"inputs": [["cat", "dog"]], "model": "word2vec"},
 }
 
 

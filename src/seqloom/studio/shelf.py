@@ -214,10 +214,12 @@ def stamp_of(path: Path) -> Stamp | None:
 def _read(path: Path, stamp: Stamp) -> Book | None:
     try:
         config = read_config(path)
-        weights = path / FILES[1]
-        parts = parts_of_weights(read_arrays(weights)) if weights.exists() else []
     except SeqloomError:
         return None
+    try:
+        parts = parts_of_weights(read_arrays(path / FILES[1]))
+    except SeqloomError:  # it has none, or they are damaged, which is said when it is opened
+        parts = []
     return Book(path, stamp, config, read_json(path / RESULT), parts)
 
 
