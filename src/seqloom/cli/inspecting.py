@@ -150,7 +150,8 @@ def command_of(name: str, view: View) -> click.Command:
 
 def read_inputs(name: str, values: dict[str, Any], options: dict[str, Any]) -> list[Any]:
     """Return what a view looks at, from the arguments of its command and the options that are given."""
-    view, inputs = VIEWS[name], []
+    view = VIEWS[name]
+    inputs: list[Any] = []
     if view.optional and not values[view.inputs[0]]:
         return inputs
     for kind in view.inputs:

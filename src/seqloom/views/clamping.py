@@ -120,8 +120,8 @@ def _sentences(rows: Any, own: np.ndarray, layers: Any, options: ClampOptions) -
     if len(rows) > 1:
         most, least = (pick(rows, key=lambda row: abs(row["more"])) for pick in (max, min))
         said.append(
-            f"Most matters {most['gate']} = {most['value']}, {_signed(most['more'])} bits a token; least matters "
-            f"{least['gate']} = {least['value']}, {_signed(least['more'])}."
+            f"Most matters {most['gate']} = {most['value']}, {_signed(most['more'])} bits a token; "
+            f"least matters {least['gate']} = {least['value']}, {_signed(least['more'])}."
         )
     elif len(own) > MAX_TOKENS:
         said.append(f"The text is coloured up to token {MAX_TOKENS:,}.")
