@@ -214,10 +214,13 @@ def stamp_of(path: Path) -> Stamp | None:
 def _read(path: Path, stamp: Stamp) -> Book | None:
     try:
         config = read_config(path)
-        weights = path / FILES[1]
-        parts = parts_of_weights(read_arrays(weights)) if weights.exists() else []
     except SeqloomError:
         return None
+    weights = path / FILES[1]
+    try:
+        parts = parts_of_weights(read_arrays(weights)) if weights.exists() else []
+    except SeqloomError:  # damaged: it is listed, and who opens it is told
+        parts = []
     return Book(path, stamp, config, read_json(path / RESULT), parts)
 
 
