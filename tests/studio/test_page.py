@@ -381,7 +381,7 @@ def test_the_rest_of_a_comparison_is_its_files(browser, shelf_folder, tmp_path):
         for fact in (
             "perplexity 1,234.57",
             "54,321 parameters",
-            "20.0 kB",
+            "20 kB",
             "0.3 s",
             "best +1.000 (0.875 to 1.125, p = 0.000)",
         ):
@@ -402,8 +402,4 @@ def test_the_rest_of_a_comparison_is_its_files(browser, shelf_folder, tmp_path):
         assert text_of(curves, '[data-curve="byte-4"]') == "2.500"
         curves.locator("summary").click()
         assert curves.get_by_role("row").last.inner_text().split() == ["9000", "2.500", "2.500"]
-        assert made.page.locator(".front circle title").all_text_contents() == [
-            "byte-2: 3.500, 20.0 kB",
-            "byte-4: 2.500, 3.0 MB",
-        ]
         made.close()

@@ -216,9 +216,10 @@ def _read(path: Path, stamp: Stamp) -> Book | None:
         config = read_config(path)
     except SeqloomError:
         return None
+    weights = path / FILES[1]
     try:
-        parts = parts_of_weights(read_arrays(path / FILES[1]))
-    except SeqloomError:  # it has none, or they are damaged, which is said when it is opened
+        parts = parts_of_weights(read_arrays(weights)) if weights.exists() else []
+    except SeqloomError:  # damaged: it is listed, and who opens it is told
         parts = []
     return Book(path, stamp, config, read_json(path / RESULT), parts)
 

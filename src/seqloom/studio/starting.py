@@ -80,11 +80,9 @@ def comparison(shelf: Shelf, name: str = "") -> dict[str, Any]:
             model = by_rung.get(row.get("name"))
         rungs.append(row | {"model": model})
     listed, measure = {row["model"] for row in rungs}, kept.get("measure") or _measure(shelf)
-    others = [
-        (name, book)  # trained with others, which the file does not have
-        for name, book in shelf.books.items()
-        if book.result and (path is None or book.path.parent.resolve() == path.parent)
-    ]
+    # Without a file all that was measured. Beside a file there may be rungs of another comparison of the same
+    # text, such as one with other minutes.
+    others = [(name, book) for name, book in shelf.books.items() if book.result and path is None]
     for name, book in sorted(others, key=lambda one: -_value(one[1].result, measure)):
         if name not in listed:
             row = {key: value for key, value in book.result.items() if key != "measures"}
