@@ -198,7 +198,7 @@ def test_a_run_that_is_not_judged_by_its_loss(tmp_path, monkeypatch):
         "".join(json.dumps(x) + "\n" for x in lines + held_out)
     )
     sheet = inspect.training_curves("run")
-    assert sheet.summary[0].endswith("least training loss 0.7500 nats per word")
+    assert sheet.summary[0].endswith("best held-out accuracy 0.7400 at step 4")
     svg = drawn(sheet)
     assert "training" not in [
         word.text for word in words_around(svg) if word.role == "legend-label"
