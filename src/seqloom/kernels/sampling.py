@@ -133,19 +133,30 @@ def _sink(heap, values, at, end):
 
 
 @njit(nogil=True, cache=True)
+def _make_heap(heap, values):
+    """Order tokens so that the worst is at the top."""
+    for at in range(len(heap) // 2 - 1, -1, -1):
+        _sink(heap, values, at, len(heap))
+
+
+@njit(nogil=True, cache=True)
+def _sort_heap(heap, values):
+    """Sort the tokens of a heap, the best first."""
+    for end in range(len(heap) - 1, 0, -1):
+        heap[0], heap[end] = heap[end], heap[0]
+        _sink(heap, values, 0, end)
+
+
+@njit(nogil=True, cache=True)
 def largest(values, k):
     """Return the indices of the k largest of values (V,), the largest first, of equal ones the lowest."""
     heap = np.arange(min(k, len(values)))
-    k = len(heap)
-    for at in range(k // 2 - 1, -1, -1):
-        _sink(heap, values, at, k)
-    for token in range(k, len(values)):
+    _make_heap(heap, values)
+    for token in range(len(heap), len(values)):
         if values[token] > values[heap[0]]:
             heap[0] = token
-            _sink(heap, values, 0, k)
-    for end in range(k - 1, 0, -1):
-        heap[0], heap[end] = heap[end], heap[0]
-        _sink(heap, values, 0, end)
+            _sink(heap, values, 0, len(heap))
+    _sort_heap(heap, values)
     return heap
 
 
@@ -175,8 +186,9 @@ def _cut(log_probs, weights, top, temperature, by_count, needed):
                 within[size] = j
                 size += 1
     within = within[:size]
-    for i in np.argsort(-log_probs[within], kind="mergesort"):  # which keeps equal ones in order
-        j = within[i]
+    _make_heap(within, log_probs)  # numba's sort would take longer to compile than all else here
+    _sort_heap(within, log_probs)
+    for j in within:
         if total >= needed:
             weights[j] = 0.0
         else:

@@ -410,7 +410,7 @@ class Engine:
         left = self._prompt_tokens if writing else PROMPT_TOKENS
         for row in rows:
             size = 1
-            if row.drawing is None and self._read_on is not None:
+            if row.drawing is None and not row.scored and self._read_on is not None:
                 size = max(min(len(row.pending), left), 1)
                 left -= size
             parts.append(row.pending[:size])
