@@ -16,7 +16,7 @@ fitted without the largest third of the runs, and if it misses them, all interva
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import NamedTuple
@@ -258,12 +258,14 @@ class Noise(NamedTuple):
     degrees: int  # of freedom
 
 
-def noise_of(repeats: Sequence[float]) -> Noise:
-    """Return the noise that repeated runs show; of one or none, what is usual."""
-    if len(repeats) < 2:
-        return Noise(NOISE, NOISE_RUNS - 1)
-    values = np.asarray(repeats, np.float64)
-    return Noise(float(values.std(ddof=1) / values.mean()), len(values) - 1)
+def noise_of(repeats: Iterable[Sequence[float]]) -> Noise:
+    """Return the noise that groups of repeated runs show; what is usual where none was repeated."""
+    squares, degrees = 0.0, 0
+    for group in repeats:
+        values = np.asarray(group, np.float64)
+        squares += float(((values / values.mean() - 1) ** 2).sum())
+        degrees += len(values) - 1
+    return Noise(math.sqrt(squares / degrees), degrees) if degrees else Noise(NOISE, NOISE_RUNS - 1)
 
 
 def posterior(
@@ -300,14 +302,14 @@ def _posterior(y: np.ndarray, x: np.ndarray, noise: Noise, seed: int) -> Posteri
     squares = ((_fitted(design, centre) - 1) ** 2).sum(axis=1) + (
         noise.degrees * noise.deviation**2 + 1e-14
     )
-    degrees = len(y) + noise.degrees - (count + 1)
-    log_weights = -0.5 * np.linalg.slogdet(gram)[1] - 0.5 * degrees * np.log(squares)
+    degrees = len(y) + noise.degrees
+    log_weights = -0.5 * degrees * np.log(squares)
     weights = np.exp(log_weights - log_weights.max())
     root = np.linalg.cholesky(np.linalg.inv(gram))
     kept: list[tuple[np.ndarray, ...]] = []
     for _ in range(50):  # draws that are not positive are refused, which is what the prior says
         cell = rng.choice(len(cells), 4 * DRAWS, p=weights / weights.sum())
-        spread = np.sqrt(squares[cell] / rng.chisquare(degrees, len(cell)))
+        spread = np.sqrt(squares[cell] / rng.chisquare(degrees - LESS, len(cell)))
         away = (root[cell] @ rng.standard_normal((len(cell), count + 1, 1)))[..., 0]
         drawn = centre[cell] + spread[:, None] * away
         good = (drawn > 0).all(axis=1)
