@@ -64,9 +64,7 @@ Examples:
     metavar="OPTION=VALUE",
     help="Option of the model, or of training, in all runs; may be repeated.",
 )
-@click.option(
-    "--valid", metavar="FILE", help="Text to measure on [default: the last 5 % of DATA]."
-)
+@click.option("--valid", metavar="FILE", help="Text to measure on [default: the last 5 % of DATA].")
 @click.option(
     "--check",
     is_flag=True,

@@ -24,12 +24,11 @@ import numpy as np
 
 from seqloom import progress, storage
 from seqloom._version import __version__
-from seqloom.comparison.ab import Setting, setting_of
+from seqloom.comparison.ab import setting_of
 from seqloom.comparison.language import MIN_CURVE_BYTES
 from seqloom.comparison.result import held
 from seqloom.comparison.rungs import FULL, SHORT, bpe_size
 from seqloom.comparison.scaling_result import Scaled, Scaling
-from seqloom.comparison.timing import duration
 from seqloom.contracts import LanguageModel
 from seqloom.data.corpus import Corpus, as_corpus, bundled
 from seqloom.directories import cache_directory, writing_file
@@ -48,7 +47,11 @@ COUNTED, COUNTED_STEP = 9, 2**0.5  # lengths of a model that counts
 REPEATS = 2  # further seeds of the smallest run
 CHECK = 4.0  # times the compute of the largest run
 WEIGHT_BYTES = 8.0  # tokens that the largest run reads for each of its weights, at least
-UPDATES, LEAST_BATCH, TOKENS = 60, 128, 1024  # of the smallest run; tokens in a batch, and by default
+UPDATES, LEAST_BATCH, TOKENS = (
+    60,
+    128,
+    1024,
+)  # of the smallest run; tokens in a batch, and by default
 TIMED = 12  # updates by which the speed is measured
 WIDEST = 1024
 NETWORK_DEFAULTS: dict[str, Any] = {"unit": "stream", "dropout": 0.0}
@@ -193,7 +196,9 @@ class _Maker:
             )
         self.network = issubclass(kind, NetworkModel)
         self.width_option = kind.layers.width_option if self.network else ""
-        if lengths := [one for one in ("minutes", "steps", "epochs", self.width_option) if one in options]:
+        if lengths := [
+            one for one in ("minutes", "steps", "epochs", self.width_option) if one in options
+        ]:
             raise ConfigError(f"the plan sets {lengths[0]} of each run; leave it out")
         if valid is None:
             split = corpus.split(FRACTIONS)
@@ -242,7 +247,9 @@ class _Maker:
             return self._checked(Plan((), tuple(sorted(shares)) or tuple(counted)))
         room = CHECK**-0.5 if check else 1.0
         if widths and shares:
-            return self._checked(self._with_batches(tuple(sorted(widths)), tuple(sorted(shares)), 1))
+            return self._checked(
+                self._with_batches(tuple(sorted(widths)), tuple(sorted(shares)), 1)
+            )
         tokens = self._tokens()
         steps = (1.0, 1 / STEP, STEP**-2)
         speeds = self._speeds()
@@ -273,7 +280,9 @@ class _Maker:
             )
         return plan
 
-    def _with_batches(self, widths: tuple[int, ...], shares: tuple[float, ...], passes: int) -> Plan:
+    def _with_batches(
+        self, widths: tuple[int, ...], shares: tuple[float, ...], passes: int
+    ) -> Plan:
         """Return the plan with batches so small that the shortest run has some updates."""
         assert self.setting.train is not None
         if self.setting.train.batch_size is not None:

@@ -14,7 +14,7 @@ from seqloom._version import __version__
 from seqloom.charts.comparison import BITS
 from seqloom.charts.page import Sheet
 from seqloom.charts.scaling import Measured, Predicted, law_chart
-from seqloom.comparison.table import aligned
+from seqloom.comparison.table import aligned, short, size
 from seqloom.errors import DataError
 from seqloom.frames import as_frame
 from seqloom.metrics.result import plain
@@ -31,7 +31,10 @@ from seqloom.metrics.scaling import (
 )
 
 MORE = 4.0  # times the text, or the weights, that the answers are about
-HOUR, FAR = 3600.0, 100.0  # seconds; times the seconds of the longest run from which on nothing is said
+HOUR, FAR = (
+    3600.0,
+    100.0,
+)  # seconds; times the seconds of the longest run from which on nothing is said
 HUBER = 1.345  # deviations of the noise from where on a run counts less
 LEAST_NOISE = 1e-3  # relative; below it Huber's function would weigh runs by rounding
 
@@ -81,15 +84,15 @@ class Scaling:
         repeats = [run for group in groups.values() for run in group[1:]]
         if len(firsts) < FEWEST:
             raise DataError(
-                f"{len(firsts)} runs of different size or length are too few for a scaling law; give at least "
-                f"{FEWEST}, better nine: three widths by three lengths"
+                f"{len(firsts)} runs of different size or length are too few for a scaling law; give at "
+                f"least {FEWEST}, better nine: three widths by three lengths"
             )
         longest = max(firsts, key=lambda run: run.passes)
         if longest.passes > MOST_PASSES + 0.05:
             raise DataError(
                 f"a run read its text {longest.passes:.1f} times, and after {MOST_PASSES:g} passes text is "
-                "worth less than new text: the law would take its repetition for more; train on more text, or "
-                "for fewer epochs"
+                "worth less than new text: the law would take its repetition for more; train on more text, "
+                "or for fewer epochs"
             )
         noise = noise_of([run.loss for run in group] for group in groups.values())
         two = all(run.parameters is not None for run in firsts)
@@ -160,7 +163,7 @@ class Scaling:
         """Return what an hour of training would reach, by the measured speeds; None where that is too far
         from what was run to say.
         """
-        if HOUR > FAR * max(run.seconds for run in self.runs) or not all(
+        if FAR * max(run.seconds for run in self.runs) < HOUR or not all(
             run.seconds > 0 for run in self.runs
         ):
             return None
@@ -203,8 +206,8 @@ class Scaling:
             n, d = self.best_at(compute)
             lines.append(
                 f"with more compute, the text should grow as its power {split.value:.2f} ({split.low:.2f} to "
-                f"{split.high:.2f}) and the network as the rest; for that of the largest run {_count(n)} weights "
-                f"and {_bytes(d)} would be best, {self.law(n, d):.3f}"
+                f"{split.high:.2f}) and the network as the rest; for that of the largest run {short(n)} "
+                f"weights and {size(d)} would be best, {self.law(n, d):.3f}"
             )
         lines.append(self._hour_line())
         lines += [
@@ -229,11 +232,11 @@ class Scaling:
         hour = self.hour()
         if hour is None:
             return "what an hour would reach is too far from these runs to say"
-        size = "" if hour["weights"] is None else f"{_count(hour['weights'])} weights and "
+        weights = "" if hour["weights"] is None else f"{short(hour['weights'])} weights and "
         lacking = hour["text"] > MOST_PASSES * self.text
         return (
-            f"an hour would reach {_interval(hour['loss'])} with {size}{_bytes(hour['text'])} of text"
-            + (f", of which there are {_bytes(self.text)}" if lacking else "")
+            f"an hour would reach {_interval(hour['loss'])} with {weights}{size(hour['text'])} of text"
+            + (f", of which there are {size(self.text)}" if lacking else "")
         )
 
     def formula(self) -> str:
@@ -253,7 +256,7 @@ class Scaling:
             (
                 "-" if run.width is None else str(run.width),
                 "-" if run.parameters is None else f"{run.parameters:,}",
-                _bytes(run.size),
+                size(run.size),
                 f"{run.passes:g}",
                 f"{run.loss:.4f}",
                 f"{self.law(*self.place(run)):.4f}",
@@ -329,7 +332,7 @@ class Scaling:
         return (*self.place(run)[:-1], text)
 
     def _line(self, run: Scaled) -> str:
-        return f"{_count(run.parameters or 0)} weights" if self.sized else self.model
+        return f"{short(run.parameters or 0)} weights" if self.sized else self.model
 
 
 def _place(run: Scaled, sized: bool) -> tuple[float, ...]:
@@ -349,22 +352,5 @@ def _bits(interval: Interval) -> str:
 
 
 def _shown_run(run: Scaled) -> str:
-    weights = "" if run.parameters is None else f"{_count(run.parameters)} weights, "
-    return weights + _bytes(run.size)
-
-
-def _count(number: float) -> str:
-    """Return a number in three digits.
-
-    >>> _count(1_234_567), _count(34_500), _count(12)
-    ('1.23 M', '34.5 k', '12')
-    """
-    for size, word in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
-        if number >= size:
-            return f"{number / size:.3g}{word}"
-    return f"{number:.3g}"
-
-
-def _bytes(number: float) -> str:
-    text = _count(number)
-    return f"{text}B" if " " in text else f"{text} bytes"
+    weights = "" if run.parameters is None else f"{short(run.parameters)} weights, "
+    return weights + size(run.size)

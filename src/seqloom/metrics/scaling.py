@@ -76,15 +76,17 @@ class Interval(NamedTuple):
 # ---- fit
 
 
-def fit(losses: Sequence[float], quantities: Sequence[Sequence[float]], delta: float = DELTA) -> Law:
+def fit(
+    losses: Sequence[float], quantities: Sequence[Sequence[float]], delta: float = DELTA
+) -> Law:
     """Fit the law to the loss of each run; `quantities`: for each run its N and D, or one of them."""
     losses_, x = _checked(losses, quantities)
     law, at_border = _fit(losses_, x, delta)
     if at_border:
         which = " and ".join(at_border)
         raise DataError(
-            f"the exponent of {which} is at the border of what is searched ({LOWEST:g} to {HIGHEST:g}): these "
-            "runs do not say how the loss goes on; add runs that differ more in it, or that are longer"
+            f"the exponent of {which} is at the border of what is searched ({LOWEST:g} to {HIGHEST:g}): "
+            "these runs do not say how the loss goes on; add runs that differ more in it, or that are longer"
         )
     return law
 
@@ -309,19 +311,17 @@ def _posterior(y: np.ndarray, x: np.ndarray, noise: Noise, seed: int) -> Posteri
     kept: list[tuple[np.ndarray, ...]] = []
     for _ in range(50):  # draws that are not positive are refused, which is what the prior says
         cell = rng.choice(len(cells), 4 * DRAWS, p=weights / weights.sum())
-        spread = np.sqrt(squares[cell] / rng.chisquare(degrees - LESS, len(cell)))
+        spread = np.sqrt(squares[cell] / rng.chisquare(degrees, len(cell)))
         away = (root[cell] @ rng.standard_normal((len(cell), count + 1, 1)))[..., 0]
         drawn = centre[cell] + spread[:, None] * away
         good = (drawn > 0).all(axis=1)
         kept.append((drawn[good], cells[cell[good]], spread[good]))
         if sum(len(part[0]) for part in kept) >= DRAWS:
             break
-    coefficients, exponents, deviations = (
-        np.concatenate(parts)[:DRAWS] for parts in zip(*kept)
-    )
+    coefficients, exponents, deviations = (np.concatenate(parts)[:DRAWS] for parts in zip(*kept))
     if len(coefficients) < 100:
         raise DataError(
-            "the loss of these runs does not fall with their size and length, so no scaling law fits; look at "
-            "the runs, or give longer ones"
+            "the loss of these runs does not fall with their size and length, so no scaling law fits; look "
+            "at the runs, or give longer ones"
         )
     return Posterior(middle, coefficients[:, 0], coefficients[:, 1:], exponents, deviations)
