@@ -82,6 +82,12 @@ def fit(
     """Fit the law to the loss of each run; `quantities`: for each run its N and D, or one of them."""
     losses_, x = _checked(losses, quantities)
     law, at_border = _fit(losses_, x, delta)
+    flat = [name_of(k, x.shape[1]) for k, factor in enumerate(law.factors) if factor <= 0]
+    if flat:
+        raise DataError(
+            f"the loss of these runs does not fall with {' and '.join(flat)}, so there is no law of it; add "
+            "runs that differ more in it, or look at how they were trained"
+        )
     if at_border:
         which = " and ".join(at_border)
         raise DataError(
@@ -203,7 +209,7 @@ def _solve(design: np.ndarray, weights: np.ndarray) -> np.ndarray:
     gram = gram + 1e-13 * np.trace(gram, axis1=1, axis2=2)[:, None, None] * np.eye(count)
     found = np.linalg.solve(gram, moment[..., None])[..., 0]
     bad = np.flatnonzero((found < 0).any(axis=1))
-    best = np.full(len(bad), -np.inf)
+    found[bad], best = 0.0, np.zeros(len(bad))
     for size in range(1, count) if len(bad) else ():
         for chosen in combinations(range(count), size):
             some = np.array(chosen)
