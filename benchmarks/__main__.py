@@ -23,6 +23,7 @@ SUITES = {
     "calls": "calls.run",
     "ngram": "ngram.run",
     "readers": "readers.run",
+    "scaling": "scaling.run",
     "series": "series.run",
     "text": "text.run",
     "train-speed": "train_speed.run",
@@ -79,6 +80,7 @@ LONG = (
     "serving",
     "serving-load",
     "studio",
+    "scaling",
 )  # only when named
 
 

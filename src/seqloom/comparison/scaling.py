@@ -1,8 +1,9 @@
 """`seqloom scaling`: how far more text, a larger network or more time would help a language model.
 
-A plan of small runs, three widths by three lengths of the same text, each trained by its own full
-schedule (the middle of a longer one is no shorter run); the smallest is repeated with two other seeds,
-which measures the noise. Models that count have one size, so they learn from nine lengths. All runs
+A plan of small runs, three widths by three lengths of text, each trained by its own full schedule (the
+middle of a longer one is no shorter run); the smallest is repeated with two other seeds, which measures
+the noise. A shorter text is taken from all over the longer one: its beginning would also be of another
+kind. Models that count have one size, so they learn from nine lengths. All runs
 share one tokenizer and are measured in bits per byte on the same held-out text; the law and how sure it
 is are `metrics/scaling`. With `check` a larger run, of four times the compute, is then trained and held
 against what the law had said.
@@ -52,6 +53,7 @@ UPDATES, LEAST_BATCH, TOKENS = (
     128,
     1024,
 )  # of the smallest run; tokens in a batch, and by default
+PIECES, PIECE = 64, 1000  # that a shorter text is made of, at most; bytes of one in the shortest
 TIMED = 12  # updates by which the speed is measured
 WIDEST = 1024
 NETWORK_DEFAULTS: dict[str, Any] = {"unit": "stream", "dropout": 0.0}
@@ -210,8 +212,10 @@ class _Maker:
         self.train.read_through()
         self.test, self.choosing = _most(test, HELD_OUT), _most(choosing, VALID)
         self.text = self.train.n_bytes or 0
-        self.setting = setting_of({**_defaults(kind, name, self.text), **options}, {}, name, device)
-        self.options = options
+        defaults = _defaults(kind, name, self.text)
+        if "tokenizer" in options:
+            defaults.pop("vocab_size", None)
+        self.setting = setting_of({**defaults, **options}, {}, name, device)
         self._tokenizer: Tokenizer | None = None
 
     def key(self) -> str:
@@ -220,6 +224,11 @@ class _Maker:
         texts = [self.train.fingerprint, self.test.fingerprint]
         made = [self.setting.model.name, self.setting.options, train]
         return _hash([*texts, *made, __version__, storage.FORMAT_VERSION])
+
+    def text_of(self, share: float, plan: Plan) -> Corpus:
+        """Return that share of the training text, from all over it."""
+        pieces = int(min(max(plan.shares[0] * self.text / PIECE, 1), PIECES))
+        return self.train if share >= 1 else self.train.spread(share, pieces)
 
     def shown(self, share: float) -> str:
         return f"{share * self.text / 1e6:.3g} MB"
@@ -376,7 +385,8 @@ class _Maker:
         self, plan: Plan, width: int | None, share: float, seed: int, directory: Path
     ) -> Scaled | None:
         """Return a run as it is kept, or make it; None where it cannot be trained, which is said."""
-        name = f"{width or 'counted'}-{share:.6g}-{plan.passes}x{plan.batch_size or 0}-{seed}"
+        how = _hash([share, plan.shares[0], plan.passes, plan.batch_size])[:8]
+        name = f"{width or 'counted'}-{self.shown(share).replace(' ', '')}-{how}-{seed}"
         try:
             return _kept(
                 directory / f"{name}.json",
@@ -388,7 +398,7 @@ class _Maker:
             return None
 
     def _trained(self, plan: Plan, width: int | None, share: float, seed: int, run: Path) -> Scaled:
-        text = self.train if share >= 1 else self.train.beginning(share) or self.train
+        text = self.text_of(share, plan)
         made, extra, start = self._made(width), dict(self.setting.fit or {}), time.perf_counter()
         if self.setting.train is not None:
             batch = {} if plan.batch_size is None else {"batch_size": plan.batch_size}
