@@ -5,8 +5,8 @@ a held-out run of four times the compute.
     make bench ARGS="scaling --only simulated"
 
 The published runs are the 245 of Chinchilla's figure 4 as read by Besiroglu et al. 2024
-($SEQLOOM_GOLDEN/chinchilla.csv); as there, the five with the highest loss are left out. Runs are kept below the
-user's cache, so an interrupted bench goes on.
+($SEQLOOM_GOLDEN/chinchilla.csv); as there, the five with the highest loss are left out. Runs are kept
+below the user's cache, so an interrupted bench goes on.
 """
 
 from __future__ import annotations

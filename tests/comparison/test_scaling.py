@@ -156,7 +156,7 @@ def test_a_model_that_counts_learns_from_nine_lengths(counted, text):
     train, _, test = engine.as_corpus(text).split(engine.FRACTIONS)
     assert sizes[-1] == pytest.approx(train.n_bytes / 4, rel=0.02)
     by_hand = NGram(order=6, tokenizer="byte", unit="stream")
-    by_hand.fit(train.spread(0.25, int(train.n_bytes / 64 / 1000)))
+    by_hand.fit(train.spread(0.25, int(train.n_bytes / 64 / 200)))
     assert counted.runs[-1].loss == pytest.approx(by_hand.bits_per_byte(test), rel=1e-9)
     assert counted.held_out.size == train.n_bytes
     assert "held-out larger run" in counted.table()
@@ -185,7 +185,7 @@ def test_an_interrupt_keeps_the_finished_runs(text, tmp_path, monkeypatch):
         engine._Maker, "_trained", lambda self, *given: seen.append(given) or honest(self, *given)
     )
     scaling(text, model="ngram", work=tmp_path)
-    assert len(seen) == 9
+    assert len(seen) == 11
 
 
 def test_a_damaged_file_is_made_again(text, place, counted):
@@ -218,7 +218,7 @@ def test_a_run_is_what_fit_gives(text, tmp_path):
     train, valid, test = engine.as_corpus(text).split(engine.FRACTIONS)
     model = LSTM(d_hidden=8, tokenizer="byte", vocab_size=None, unit="stream", dropout=0.0)
     model.fit(
-        train.spread(0.1, 5),
+        train.spread(0.1, int(0.05 * train.n_bytes / 200)),
         valid=engine._most(valid, engine.VALID),
         epochs=1,
         seed=3,

@@ -128,8 +128,8 @@ def test_an_exponent_at_the_border_is_refused():
         fit(3 - 0.1 * np.log(texts), texts[:, None])  # falls for ever
     with pytest.raises(DataError, match="at the border"):
         fit(1 + texts ** -(HIGHEST + 1), texts[:, None])
+    losses = [1 + 0.5 * d**-0.3 - 0.03 * np.log(n) for n, d in grid()]
     with pytest.raises(DataError, match="exponent of the size"):
-        losses = [1 + 0.5 * d**-0.3 - 0.03 * np.log(n) for n, d in grid()]
         fit(losses, grid())
 
 

@@ -3,7 +3,8 @@
 A plan of small runs, three widths by three lengths of text, each trained by its own full schedule (the
 middle of a longer one is no shorter run); the smallest is repeated with two other seeds, which measures
 the noise. A shorter text is taken from all over the longer one: its beginning would also be of another
-kind. Models that count have one size, so they learn from nine lengths. All runs
+kind. Models that count have one size, so they learn from nine lengths, and no seed, so the shortest is
+repeated on other texts. All runs
 share one tokenizer and are measured in bits per byte on the same held-out text; the law and how sure it
 is are `metrics/scaling`. With `check` a larger run, of four times the compute, is then trained and held
 against what the law had said.
@@ -53,7 +54,7 @@ UPDATES, LEAST_BATCH, TOKENS = (
     128,
     1024,
 )  # of the smallest run; tokens in a batch, and by default
-PIECES, PIECE = 64, 1000  # that a shorter text is made of, at most; bytes of one in the shortest
+PIECES, PIECE = 256, 200  # that a shorter text is made of, at most; bytes of one in the shortest
 TIMED = 12  # updates by which the speed is measured
 WIDEST = 1024
 NETWORK_DEFAULTS: dict[str, Any] = {"unit": "stream", "dropout": 0.0}
@@ -67,13 +68,14 @@ class Plan:
     shares: tuple[float, ...]  # of the training text
     passes: int = 1
     batch_size: int | None = None
+    pieces: int = 1  # that a shorter text is made of
 
-    def runs(self, seed: int, seeded: bool) -> Iterator[tuple[int | None, float, int]]:
-        """Yield width, share and seed of each run, the smallest first."""
+    def runs(self, seed: int) -> Iterator[tuple[int | None, float, int]]:
+        """Yield width, share and seed of each run, the smallest first, and that one again."""
         for width in self.widths or (None,):
             for share in self.shares:
                 yield width, share, seed
-        for extra in range(1, REPEATS + 1) if seeded else ():
+        for extra in range(1, REPEATS + 1):
             yield (self.widths or (None,))[0], self.shares[0], seed + extra
 
 
@@ -116,7 +118,7 @@ def scaling(
             lambda: maker.plan(minutes, widths, shares, check),
         )
         plan = replace(plan, widths=tuple(plan.widths), shares=tuple(plan.shares))
-        wanted = list(plan.runs(seed, maker.network))
+        wanted = list(plan.runs(seed))
         progress.say(
             f"plan: {len(wanted)} runs of {model}, "
             + (f"widths {', '.join(map(str, plan.widths))}, " if plan.widths else "")
@@ -225,10 +227,10 @@ class _Maker:
         made = [self.setting.model.name, self.setting.options, train]
         return _hash([*texts, *made, __version__, storage.FORMAT_VERSION])
 
-    def text_of(self, share: float, plan: Plan) -> Corpus:
-        """Return that share of the training text, from all over it."""
-        pieces = int(min(max(plan.shares[0] * self.text / PIECE, 1), PIECES))
-        return self.train if share >= 1 else self.train.spread(share, pieces)
+    def text_of(self, share: float, plan: Plan, other: int = 0) -> Corpus:
+        """Return that share of the training text, from all over it; `other` places have other texts."""
+        later = other % (REPEATS + 1) / REPEATS
+        return self.train if share >= 1 else self.train.spread(share, plan.pieces, later)
 
     def shown(self, share: float) -> str:
         return f"{share * self.text / 1e6:.3g} MB"
@@ -287,7 +289,8 @@ class _Maker:
                 f"the shortest run would read {plan.shares[0] * self.text:.0f} bytes, too few to learn from; "
                 "give more text"
             )
-        return plan
+        pieces = int(min(max(plan.shares[0] * self.text / PIECE, 1), PIECES))
+        return replace(plan, pieces=pieces)
 
     def _with_batches(
         self, widths: tuple[int, ...], shares: tuple[float, ...], passes: int
@@ -385,7 +388,7 @@ class _Maker:
         self, plan: Plan, width: int | None, share: float, seed: int, directory: Path
     ) -> Scaled | None:
         """Return a run as it is kept, or make it; None where it cannot be trained, which is said."""
-        how = _hash([share, plan.shares[0], plan.passes, plan.batch_size])[:8]
+        how = _hash([share, plan.pieces, plan.passes, plan.batch_size])[:8]
         name = f"{width or 'counted'}-{self.shown(share).replace(' ', '')}-{how}-{seed}"
         try:
             return _kept(
@@ -398,7 +401,7 @@ class _Maker:
             return None
 
     def _trained(self, plan: Plan, width: int | None, share: float, seed: int, run: Path) -> Scaled:
-        text = self.text_of(share, plan)
+        text = self.text_of(share, plan, 0 if self.network else seed)
         made, extra, start = self._made(width), dict(self.setting.fit or {}), time.perf_counter()
         if self.setting.train is not None:
             batch = {} if plan.batch_size is None else {"batch_size": plan.batch_size}

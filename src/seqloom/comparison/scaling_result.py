@@ -36,6 +36,7 @@ HOUR, FAR = (
     100.0,
 )  # seconds; times the seconds of the longest run from which on nothing is said
 HUBER = 1.345  # deviations of the noise from where on a run counts less
+SAME = 0.03  # in logarithms of the text: pieces end with lines, so two are never quite as long
 LEAST_NOISE = 1e-3  # relative; below it Huber's function would weigh runs by rounding
 
 
@@ -50,6 +51,11 @@ class Scaled:
     seed: int
     loss: float  # bits per byte of the held-out text
     seconds: float  # of training
+
+    def repeats(self, other: Scaled) -> bool:
+        """Return whether it differs from another run in its seed alone, or in which lines it read."""
+        alike = abs(math.log(self.size / other.size)) < SAME
+        return alike and (self.parameters, self.passes) == (other.parameters, other.passes)
 
     @property
     def read(self) -> float:
@@ -77,11 +83,12 @@ class Scaling:
         cls, model: str, corpus: str, fingerprint: str, runs: Sequence[Scaled], text: int
     ) -> Scaling:
         """Fit the law to runs; refuse, with the reason, where they do not carry it."""
-        groups: dict[tuple[int | None, int, float], list[Scaled]] = {}
+        groups: list[list[Scaled]] = []
         for run in runs:
-            groups.setdefault((run.parameters, run.size, run.passes), []).append(run)
-        firsts = [group[0] for group in groups.values()]
-        repeats = [run for group in groups.values() for run in group[1:]]
+            same = next((group for group in groups if run.repeats(group[0])), None)
+            groups.append([run]) if same is None else same.append(run)
+        firsts = [group[0] for group in groups]
+        repeats = [run for group in groups for run in group[1:]]
         if len(firsts) < FEWEST:
             raise DataError(
                 f"{len(firsts)} runs of different size or length are too few for a scaling law; give at "
@@ -94,7 +101,7 @@ class Scaling:
                 "worth less than new text: the law would take its repetition for more; train on more text, "
                 "or for fewer epochs"
             )
-        noise = noise_of([run.loss for run in group] for group in groups.values())
+        noise = noise_of([run.loss for run in group] for group in groups)
         two = all(run.parameters is not None for run in firsts)
         if two and len({run.parameters for run in firsts}) == 1:
             two = False

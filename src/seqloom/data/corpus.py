@@ -200,14 +200,15 @@ class Corpus(DocumentList):
         )
         return self._part(0, stop, f"{self.name}:beginning") if 0 < stop < total else None
 
-    def spread(self, fraction: float, pieces: int) -> Corpus:
+    def spread(self, fraction: float, pieces: int, later: float = 0.0) -> Corpus:
         """Return about that fraction of the text from all over it: the beginning of each of so many equal
-        stretches, up to the end of a line or row. A larger fraction contains a smaller one.
+        stretches, up to the end of a line or row; or a part `later` in each, of what is left. A larger
+        fraction contains a smaller one.
         """
-        bounds = np.linspace(0, sum(content.size for content in self._contents), pieces + 1)
+        width = sum(content.size for content in self._contents) / pieces
+        starts = (np.arange(pieces) + later * (1 - fraction)) * width
         ranges = [
-            (self._end_near(low), self._end_near(low + fraction * (high - low)))
-            for low, high in zip(bounds, bounds[1:])
+            (self._end_near(start), self._end_near(start + fraction * width)) for start in starts
         ]
         parts = [self._part(low, high, "").documents for low, high in ranges if low < high]
         return Corpus([one for part in parts for one in part], f"{self.name}:spread")

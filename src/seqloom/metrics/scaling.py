@@ -317,7 +317,7 @@ def _posterior(y: np.ndarray, x: np.ndarray, noise: Noise, seed: int) -> Posteri
     kept: list[tuple[np.ndarray, ...]] = []
     for _ in range(50):  # draws that are not positive are refused, which is what the prior says
         cell = rng.choice(len(cells), 4 * DRAWS, p=weights / weights.sum())
-        spread = np.sqrt(squares[cell] / rng.chisquare(degrees, len(cell)))
+        spread = np.sqrt(squares[cell] / rng.chisquare(degrees - (count + 1), len(cell)))
         away = (root[cell] @ rng.standard_normal((len(cell), count + 1, 1)))[..., 0]
         drawn = centre[cell] + spread[:, None] * away
         good = (drawn > 0).all(axis=1)
