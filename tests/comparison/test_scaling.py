@@ -261,7 +261,7 @@ def test_the_plan_keeps_to_its_minutes(text, monkeypatch):
     plans = {minutes: maker.plan(minutes, (), (), False) for minutes in (0.05, 0.5, 5.0)}
     for minutes, plan in plans.items():
         assert len(plan.widths) == len(plan.shares) == 3
-        assert np.allclose(np.diff(np.log(plan.shares)), np.log(engine.STEP))
+        assert np.allclose(np.diff(np.log(plan.shares)), np.log(engine.LENGTH_STEP))
         spent = sum(speeds(w) * s * tokens * plan.passes for w in plan.widths for s in plan.shares)
         assert spent < 60 * minutes
         sizes = [maker._cost(w) for w in plan.widths]

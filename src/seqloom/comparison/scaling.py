@@ -42,9 +42,9 @@ from seqloom.text.tokenizer import Tokenizer
 
 MINUTES = 20.0
 FRACTIONS = (0.9, 0.05, 0.05)
-HELD_OUT = 400_000  # bytes of held-out text that are scored after each run, at most
+HELD_OUT = 200_000  # bytes of held-out text that are scored after each run, at most
 VALID = 50_000  # and of that on which its training is judged
-STEP = 4.0  # between neighbouring sizes, and lengths
+STEP, LENGTH_STEP = 4.0, 8**0.5  # between neighbouring sizes, and lengths
 COUNTED, COUNTED_STEP = 9, 2**0.5  # lengths of a model that counts
 REPEATS = 2  # further seeds of the smallest run
 CHECK = 4.0  # times the compute of the largest run
@@ -262,7 +262,7 @@ class _Maker:
                 self._with_batches(tuple(sorted(widths)), tuple(sorted(shares)), 1)
             )
         tokens = self._tokens()
-        steps = (1.0, 1 / STEP, STEP**-2)
+        steps = (1.0, 1 / LENGTH_STEP, LENGTH_STEP**-2)
         speeds = self._speeds()
         evaluated = (self.test.n_bytes or 0) / self.text * tokens / 3
 

@@ -20,6 +20,7 @@ from seqloom.frames import as_frame
 from seqloom.metrics.result import plain
 from seqloom.metrics.scaling import (
     FEWEST,
+    LEAST_NOISE,
     MOST_PASSES,
     Interval,
     Law,
@@ -37,7 +38,6 @@ HOUR, FAR = (
 )  # seconds; times the seconds of the longest run from which on nothing is said
 HUBER = 1.345  # deviations of the noise from where on a run counts less
 SAME = 0.03  # in logarithms of the text: pieces end with lines, so two are never quite as long
-LEAST_NOISE = 1e-3  # relative; below it Huber's function would weigh runs by rounding
 
 
 @dataclass(frozen=True)

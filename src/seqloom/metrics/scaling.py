@@ -33,6 +33,7 @@ DELTA = 1e-3  # from where on Huber's function is linear, in logarithms of the l
 FEWEST = 6  # runs
 DRAWS = 4000  # from a posterior
 NOISE, NOISE_RUNS = 0.003, 3  # where it was not measured: as if of so many repeated runs
+LEAST_NOISE = 0.002  # relative: runs without noise do not follow the law more closely
 MOST_PASSES = 4.0  # over the text; repeated more often, it is worth less than new text
 
 
@@ -308,7 +309,7 @@ def _posterior(y: np.ndarray, x: np.ndarray, noise: Noise, seed: int) -> Posteri
     gram = gram + 1e-13 * np.trace(gram, axis1=1, axis2=2)[:, None, None] * np.eye(count + 1)
     centre = np.linalg.solve(gram, moment[..., None])[..., 0]
     squares = ((_fitted(design, centre) - 1) ** 2).sum(axis=1) + (
-        noise.degrees * noise.deviation**2 + 1e-14
+        noise.degrees * max(noise.deviation, LEAST_NOISE) ** 2
     )
     degrees = len(y) + noise.degrees
     log_weights = -0.5 * degrees * np.log(squares)
