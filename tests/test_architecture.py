@@ -548,7 +548,7 @@ def test_nothing_hides_the_standard_library(path):
 
 # ---- budgets: what the house may weigh. A commit that raises one of them says why.
 
-MAX_FILES = 550  # views of one prediction, discounts, gates that are held; what the studio asks
+MAX_FILES = 556  # views of one prediction, gates that are held; what the studio asks; scaling laws
 MAX_KILOTOKENS = {  # thousands of Python tokens of a folder; "" are the files of the package itself
     "": 24,
     "charts": 45,

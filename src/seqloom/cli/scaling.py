@@ -36,7 +36,7 @@ Examples:
   seqloom scaling small medium large ...   # six saved networks or more
 """,
 )
-@click.argument("data", metavar="DATA|MODEL...", nargs=-1)
+@click.argument("data", metavar="[DATA|MODEL...]", nargs=-1)
 @click.option(
     "--model", default="lstm", metavar="NAME", show_default=True, help="Language model to train."
 )
@@ -104,7 +104,8 @@ def command(
     DATA the bundled text is read, with - standard input.
     """
     from seqloom.charts.theme import check_target
-    from seqloom.comparison.scaling import scaling, scaling_of
+    from seqloom.comparison.scaling import scaling
+    from seqloom.comparison.scaling_result import scaling_of
     from seqloom.errors import ConfigError
 
     if output:

@@ -141,49 +141,6 @@ def scaling(
     return result
 
 
-def scaling_of(runs: Sequence[Any], *, valid: Any = None) -> Scaling:
-    """Fit a scaling law to networks that were trained before: saved models, or fitted ones.
-
-    They must share a tokenizer and differ in size, in the text that they read, or both. The loss is that of
-    `valid`, in bits per byte, or else what their training measured on held-out text, which must have been
-    the same for all.
-    """
-    done, tokenizers = [], set()
-    text = None if valid is None else as_corpus(valid)
-    for run in runs:
-        fitted = storage.load(run) if isinstance(run, (str, Path)) else run
-        name = str(run) if isinstance(run, (str, Path)) else fitted.label()
-        if not isinstance(fitted, LanguageModel) or not fitted.trained:
-            raise ConfigError(
-                f"{name} is no network that models language, whose runs have sizes and lengths; scaling "
-                f"trains runs of {fitted.name} on a text instead"
-            )
-        tokenizers.add(fitted.tokenizer.label())
-        measured = [line for line in fitted.log if "valid" in line and "bits_per_byte" in line]
-        if text is None and not measured:
-            raise DataError(
-                f"{name} was not measured on held-out text in bits per byte; give valid=..."
-            )
-        passes = float(fitted.recorded("epochs", 1.0))
-        loss = (
-            float(fitted.bits_per_byte(text))
-            if text is not None
-            else min(line["bits_per_byte"] for line in measured)
-        )
-        size = int(fitted.recorded("bytes", 0) * min(passes, 1.0))
-        seconds = float(fitted.log[-1].get("seconds", 0.0)) if fitted.log else 0.0
-        width = fitted.learnt.get("width")
-        done.append(Scaled(width, fitted.parameters, size, max(passes, 1.0), 0, loss, seconds))
-    if len(tokenizers) > 1:
-        raise DataError(
-            f"the runs have different tokenizers ({', '.join(sorted(tokenizers))}), so the floor of their "
-            "losses differs; give runs with one"
-        )
-    first = runs[0] if runs else ""
-    of = storage.load(first).name if isinstance(first, (str, Path)) and first else "model"
-    return Scaling.of(of, f"{len(done)} runs", "", done, max((one.size for one in done), default=0))
-
-
 # ---- making the runs
 
 

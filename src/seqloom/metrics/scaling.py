@@ -8,8 +8,8 @@ no start to choose, and none to go wrong: of single descents on the published ru
 a worse place (Besiroglu et al. 2024, "Chinchilla Scaling: A replication attempt").
 
 How sure a prediction is comes from the posterior on the same grid: exponents are equally likely
-beforehand, so are E and what each term contributes in the middle of the runs, all positive; the noise
-is what repeated runs and residuals say together. Then the law is tested where it will be used: it is
+beforehand, E, A and B have Jeffreys' prior and are positive, and the noise is what repeated runs and
+residuals say together. Then the law is tested where it will be used: it is
 fitted without the largest third of the runs, and if it misses them, all intervals grow by as much.
 """
 
