@@ -1,6 +1,7 @@
 """`seqloom scaling`: the plan, the runs, what is kept, what is said, and what is refused."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -89,6 +90,16 @@ def test_one_size_is_a_law_of_the_text_alone():
     assert "weights would" not in found.table()
 
 
+def test_runs_that_do_not_follow_the_law_are_told(found):
+    assert "from the law" not in found.table()
+    bent = made()
+    for i in (0, 9, 10):  # the smallest, and it again: hardly trained
+        bent[i] = replace(bent[i], loss=0.85 * bent[i].loss)
+    away = Scaling.of("lstm", "c", "", bent, 10**7)
+    assert away.distance > 0.02
+    assert "runs lie" in away.table()
+
+
 def test_passes_count_as_read():
     """A text read four times is four times as much; five times is refused."""
     four = Scaling.of("lstm", "c", "", made(texts=(1e5, 4e5, 1.6e6), passes=4.0), 10**7)
@@ -117,8 +128,6 @@ def test_table_and_json(found):
 
 
 def test_the_picture_has_runs_law_and_the_larger_run(found):
-    from dataclasses import replace
-
     larger = Scaled(800, 640_000, 3_200_000, 1.0, 0, truth(6.4e5, 3.2e6), 1.0)
     chart = replace(found, held_out=larger).sheet().picture().to_dict()
     rows = [row for data in chart["datasets"].values() for row in data]

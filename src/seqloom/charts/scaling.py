@@ -86,6 +86,6 @@ def law_chart(
         )
         layers += [
             marks.mark_point(size=130, opacity=1, shape="diamond", **theme.HOLLOW),
-            marks.mark_text(align="right", dx=-10, dy=10).encode(text=alt.value("held-out run")),
+            marks.mark_text(align="right", dx=-10, dy=-12).encode(text=alt.value("held-out run")),
         ]
     return alt.layer(*layers)

@@ -40,6 +40,7 @@ HOUR, FAR = (
     3600.0,
     100.0,
 )  # seconds; times the seconds of the longest run from which on nothing is said
+FAR_OFF = 4.0  # times the noise
 HUBER = 1.345  # deviations of the noise from where on a run counts less
 SAME = 0.03  # in logarithms of the text: pieces end with lines, so two are never quite as long
 
@@ -192,6 +193,12 @@ class Scaling:
         return {"weights": weights, "text": text, "loss": self.predict(text, weights)}
 
     @property
+    def distance(self) -> float:
+        """Return how far runs lie from the law: the root of the mean square, relative."""
+        off = [run.loss / self.law(*self.place(run)) - 1 for run in self.runs]
+        return float(np.sqrt(np.mean(np.square(off))))
+
+    @property
     def expected(self) -> Interval | None:
         """Return where the law says that the held-out larger run is."""
         return None if self.held_out is None else self.posterior.run(*self.place(self.held_out))
@@ -225,6 +232,11 @@ class Scaling:
             f"in 95 of 100 cases a run lies in these intervals; noise of a run {self.noise.deviation:.2%}"
             + ("" if self.repeats else ", assumed: none was repeated")
         ]
+        if (off := self.distance) > FAR_OFF * max(self.noise.deviation, LEAST_NOISE):
+            lines.append(
+                f"runs lie {off:.1%} from the law, far more than their noise: the shortest are too short, or "
+                "were trained unevenly; give more minutes"
+            )
         if self.posterior.widened > 1:
             lines.append(
                 f"fitted without its largest third the law missed it, so all intervals are "
