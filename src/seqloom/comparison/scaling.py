@@ -381,7 +381,8 @@ class _Maker:
 
             Run(run).clear()
         size, weights = text.n_bytes or 0, made.parameters if self.network else None
-        return Scaled(width, weights, size, float(plan.passes), seed, float(loss), float(seconds))
+        passes = float(plan.passes)
+        return Scaled(width, weights, size, passes, seed, float(loss), float(seconds), share)
 
 
 def _hash(facts: list[Any]) -> str:

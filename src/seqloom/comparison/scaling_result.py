@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +20,7 @@ from seqloom.charts.scaling import Measured, Predicted, law_chart
 from seqloom.comparison.table import aligned, short, size
 from seqloom.contracts import LanguageModel
 from seqloom.data.corpus import as_corpus
-from seqloom.errors import ConfigError, DataError
+from seqloom.errors import ConfigError, DataError, ModelError
 from seqloom.frames import as_frame
 from seqloom.metrics.result import plain
 from seqloom.metrics.scaling import (
@@ -34,6 +35,7 @@ from seqloom.metrics.scaling import (
     noise_of,
     posterior,
 )
+from seqloom.views.run_logs import Lines, read_run
 
 MORE = 4.0  # times the text, or the weights, that the answers are about
 HOUR, FAR = (
@@ -42,7 +44,6 @@ HOUR, FAR = (
 )  # seconds; times the seconds of the longest run from which on nothing is said
 FAR_OFF = 4.0  # times the noise
 HUBER = 1.345  # deviations of the noise from where on a run counts less
-SAME = 0.03  # in logarithms of the text: pieces end with lines, so two are never quite as long
 
 
 @dataclass(frozen=True)
@@ -56,10 +57,13 @@ class Scaled:
     seed: int
     loss: float  # bits per byte of the held-out text
     seconds: float  # of training
+    share: float = (
+        0.0  # of a plan's text; equal ones are never quite as long, as they end with lines
+    )
 
     def repeats(self, other: Scaled) -> bool:
         """Return whether it differs from another run in its seed alone, or in which lines it read."""
-        alike = abs(math.log(self.size / other.size)) < SAME
+        alike = self.share == other.share if self.share else self.size == other.size
         return alike and (self.parameters, self.passes) == (other.parameters, other.passes)
 
     @property
@@ -376,7 +380,8 @@ def scaling_of(runs: Sequence[Any], *, valid: Any = None) -> Scaling:
                 f"trains runs of {fitted.name} on a text instead"
             )
         tokenizers.add(fitted.tokenizer.label())
-        measured = [line for line in fitted.log if "valid" in line and "bits_per_byte" in line]
+        lines = _log_of(run)
+        measured = [line for line in lines if "valid" in line and "bits_per_byte" in line]
         if text is None and not measured:
             raise DataError(
                 f"{name} was not measured on held-out text in bits per byte; give valid=..."
@@ -388,7 +393,7 @@ def scaling_of(runs: Sequence[Any], *, valid: Any = None) -> Scaling:
             else min(line["bits_per_byte"] for line in measured)
         )
         size = int(fitted.recorded("bytes", 0) * min(passes, 1.0))
-        seconds = float(fitted.log[-1].get("seconds", 0.0)) if fitted.log else 0.0
+        seconds = float(lines[-1].get("seconds", 0.0)) if lines else 0.0
         width = fitted.learnt.get("width")
         done.append(Scaled(width, fitted.parameters, size, max(passes, 1.0), 0, loss, seconds))
     if len(tokenizers) > 1:
@@ -399,6 +404,13 @@ def scaling_of(runs: Sequence[Any], *, valid: Any = None) -> Scaling:
     first = runs[0] if runs else ""
     of = storage.load(first).name if isinstance(first, (str, Path)) and first else "model"
     return Scaling.of(of, f"{len(done)} runs", "", done, max((one.size for one in done), default=0))
+
+
+def _log_of(run: Any) -> Lines:
+    """Return the training log; of a model that was saved without one, none."""
+    with suppress(ModelError):
+        return read_run(run).lines
+    return []
 
 
 def _place(run: Scaled, sized: bool) -> tuple[float, ...]:
