@@ -3,8 +3,8 @@
 A plan of small runs, three widths by three lengths of text, each trained by its own full schedule (the
 middle of a longer one is no shorter run); the smallest is repeated with two other seeds, which measures
 the noise. A shorter text is taken from all over the longer one: its beginning would also be of another
-kind. Models that count have one size, so they learn from nine lengths, and no seed, so the shortest is
-repeated on other texts. All runs
+kind. Models that count have one size, so they learn from nine lengths, and no seed, so nothing is repeated.
+All runs
 share one tokenizer and are measured in bits per byte on the same held-out text; the law and how sure it
 is are `metrics/scaling`. With `check` a larger run, of four times the compute, is then trained and held
 against what the law had said.
@@ -71,12 +71,12 @@ class Plan:
     pieces: int = 1  # that a shorter text is made of
 
     def runs(self, seed: int) -> Iterator[tuple[int | None, float, int]]:
-        """Yield width, share and seed of each run, the smallest first, and that one again."""
+        """Yield width, share and seed of each run, the smallest first; of networks that one again."""
         for width in self.widths or (None,):
             for share in self.shares:
                 yield width, share, seed
-        for extra in range(1, REPEATS + 1):
-            yield (self.widths or (None,))[0], self.shares[0], seed + extra
+        for extra in range(1, REPEATS + 1) if self.widths else ():
+            yield self.widths[0], self.shares[0], seed + extra
 
 
 @progress.remarking_once()
@@ -184,10 +184,9 @@ class _Maker:
         made = [self.setting.model.name, self.setting.options, train]
         return _hash([*texts, *made, __version__, storage.FORMAT_VERSION])
 
-    def text_of(self, share: float, plan: Plan, other: int = 0) -> Corpus:
-        """Return that share of the training text, from all over it; `other` places have other texts."""
-        later = other % (REPEATS + 1) / REPEATS
-        return self.train if share >= 1 else self.train.spread(share, plan.pieces, later)
+    def text_of(self, share: float, plan: Plan) -> Corpus:
+        """Return that share of the training text, from all over it."""
+        return self.train if share >= 1 else self.train.spread(share, plan.pieces)
 
     def shown(self, share: float) -> str:
         return f"{share * self.text / 1e6:.3g} MB"
@@ -358,7 +357,7 @@ class _Maker:
             return None
 
     def _trained(self, plan: Plan, width: int | None, share: float, seed: int, run: Path) -> Scaled:
-        text = self.text_of(share, plan, 0 if self.network else seed)
+        text = self.text_of(share, plan)
         made, extra, start = self._made(width), dict(self.setting.fit or {}), time.perf_counter()
         if self.setting.train is not None:
             batch = {} if plan.batch_size is None else {"batch_size": plan.batch_size}

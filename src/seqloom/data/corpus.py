@@ -200,13 +200,12 @@ class Corpus(DocumentList):
         )
         return self._part(0, stop, f"{self.name}:beginning") if 0 < stop < total else None
 
-    def spread(self, fraction: float, pieces: int, later: float = 0.0) -> Corpus:
+    def spread(self, fraction: float, pieces: int) -> Corpus:
         """Return about that fraction of the text from all over it: the beginning of each of so many equal
-        stretches, up to the end of a line or row; or a part `later` in each, of what is left. A larger
-        fraction contains a smaller one.
+        stretches, up to the end of a line or row. A larger fraction contains a smaller one.
         """
         width = sum(content.size for content in self._contents) / pieces
-        starts = (np.arange(pieces) + later * (1 - fraction)) * width
+        starts = np.arange(pieces) * width
         ranges = [
             (self._end_near(start), self._end_near(start + fraction * width)) for start in starts
         ]
