@@ -49,11 +49,8 @@ COUNTED, COUNTED_STEP = 9, 2**0.5  # lengths of a model that counts
 REPEATS = 2  # further seeds of the smallest run
 CHECK = 4.0  # times the compute of the largest run
 WEIGHT_BYTES = 8.0  # tokens that the largest run reads for each of its weights, at least
-UPDATES, LEAST_BATCH, TOKENS = (
-    60,
-    128,
-    1024,
-)  # of the smallest run; tokens in a batch, and by default
+UPDATES = 300  # of the shortest runs, at least, where batches can be so small
+LEAST_BATCH, USUAL_BATCH, TOKENS = 128, 256, 1024  # tokens: of a batch, when timed, and by default
 PIECES, PIECE = 256, 200  # that a shorter text is made of, at most; bytes of one in the shortest
 TIMED = 12  # updates by which the speed is measured
 WIDEST = 1024
@@ -256,8 +253,13 @@ class _Maker:
         if self.setting.train.batch_size is not None:
             return Plan(widths, shares, passes)
         in_batch = max(min(shares[0] * passes * self._tokens() / UPDATES, TOKENS), LEAST_BATCH)
+        return Plan(widths, shares, passes, self._rows(in_batch))
+
+    def _rows(self, tokens: float) -> int:
+        """Return how many sequences of a batch have about so many tokens."""
+        assert self.setting.train is not None
         length = self.setting.options.get("context") or self.setting.train.truncation
-        return Plan(widths, shares, passes, max(int(in_batch / length), 1))
+        return max(int(tokens / length), 1)
 
     def _tokens(self) -> float:
         """Return how many tokens the training text has, about."""
@@ -299,8 +301,13 @@ class _Maker:
         multiple = self._multiple()
         width = -(-width // multiple) * multiple
         assert self.setting.train is not None
-        made = self._made(width)
-        train = replace(self.setting.train, steps=TIMED, evaluate_every=TIMED)
+        made, batch_size = (
+            self._made(width),
+            self.setting.train.batch_size or self._rows(USUAL_BATCH),
+        )
+        train = replace(
+            self.setting.train, steps=TIMED, evaluate_every=TIMED, batch_size=batch_size
+        )
         with progress.reporting(None):
             made.fit(
                 _most(self.train, HELD_OUT),
