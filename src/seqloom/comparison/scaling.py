@@ -240,7 +240,7 @@ class _Maker:
         if plan.shares[0] * self.text < MIN_CURVE_BYTES:
             raise DataError(
                 f"the shortest run would read {plan.shares[0] * self.text:.0f} bytes, too few to learn from; "
-                "give more text"
+                "give more text, or more minutes"
             )
         pieces = int(min(max(plan.shares[0] * self.text / PIECE, 1), PIECES))
         return replace(plan, pieces=pieces)
