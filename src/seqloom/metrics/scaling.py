@@ -312,7 +312,8 @@ def _posterior(y: np.ndarray, x: np.ndarray, noise: Noise, seed: int) -> Posteri
         noise.degrees * max(noise.deviation, LEAST_NOISE) ** 2
     )
     degrees = len(y) + noise.degrees
-    log_weights = -0.5 * degrees * np.log(squares)
+    # The searched exponents cost degrees of freedom too.
+    log_weights = -0.5 * (degrees - count) * np.log(squares)
     weights = np.exp(log_weights - log_weights.max())
     root = np.linalg.cholesky(np.linalg.inv(gram))
     kept: list[tuple[np.ndarray, ...]] = []
