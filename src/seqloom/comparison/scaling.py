@@ -16,11 +16,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -354,11 +355,14 @@ class _Maker:
         how = _hash([share, plan.pieces, plan.passes, plan.batch_size])[:8]
         name = f"{width or 'counted'}-{self.shown(share).replace(' ', '')}-{how}-{seed}"
         try:
-            return _kept(
+            checkpoints = directory / f"{name}.run"
+            done = _kept(
                 directory / f"{name}.json",
                 Scaled,
-                lambda: self._trained(plan, width, share, seed, directory / f"{name}.run"),
+                lambda: self._trained(plan, width, share, seed, checkpoints),
             )
+            shutil.rmtree(checkpoints, ignore_errors=True)
+            return cast("Scaled", done)
         except TrainingError as error:
             progress.say(f"left out the run of width {width} on {self.shown(share)}: {error}")
             return None
@@ -382,10 +386,6 @@ class _Maker:
         made.fit(text, tokenizer=self.tokenizer, **extra)
         seconds = made.log[-1]["seconds"] if self.network else time.perf_counter() - start
         loss = made.bits_per_byte(self.test)
-        if run.is_dir():
-            from seqloom.training.checkpoint import Run
-
-            Run(run).clear()
         size, weights = text.n_bytes or 0, made.parameters if self.network else None
         passes = float(plan.passes)
         return Scaled(width, weights, size, passes, seed, float(loss), float(seconds), share)
