@@ -10,7 +10,7 @@ import { Card, Rungs, bytes, ends } from "../parts/rungs.js";
 import { Front } from "../parts/front.js";
 import { Starter } from "../parts/starter.js";
 import { Bars, Coloured, Legend, Said, Table, heat, number, visible } from "../parts/shown.js";
-import { Signature, inPython, inShell } from "../parts/signature.js";
+import { Signature, command, inPython, inShell } from "../parts/signature.js";
 
 const ROWS = 6, EVERY = 420; // bars of a model; milliseconds between two models of the walk
 const question = (model, text) => ["/studio/passage", { model: model.name, text, top: 1, excerpt: true, stamp: model.stamp }];
@@ -131,6 +131,6 @@ export default function Compare({ comparison, comparisons, training, all, models
       rows=${others} /></details>`}
     <${Starter} training=${training} />
     <${Signature} view="compare" models=${spoken ? [spoken] : []} text=${reads ? text : null}
-      terminal=${current && reads ? [`seqloom inspect surprisal ${inShell(current.path)} ${inShell(text)} --json`] : path ? [`seqloom info ${inShell(path)}`] : []}
+      terminal=${current && reads ? [command("inspect surprisal", [current.path, text])] : path ? [`seqloom info ${inShell(path)}`] : []}
       python=${current && reads ? ["import seqloom", "from seqloom.studio.following import coloured", `coloured(seqloom.load(${inPython(current.path)}), ${inPython(text)}, 1, excerpt=True)`] : path ? ["import seqloom", `seqloom.load(${inPython(path)})`] : []} />`;
 }

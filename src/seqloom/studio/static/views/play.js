@@ -7,7 +7,7 @@ import { Choice, Slider, TextBox } from "../parts/controls.js";
 import { Answers, Explained, Options, Whole, together, Words } from "../parts/answers.js";
 import { FileBox, take } from "../parts/files.js";
 import { Said } from "../parts/shown.js";
-import { Signature, inPython, inShell } from "../parts/signature.js";
+import { Signature, command, inPython, inShell } from "../parts/signature.js";
 
 const curl = (path, body) => `curl -s ${location.origin}${path} -d ${inShell(JSON.stringify(body))}`;
 const object = (text, otherwise) => {
@@ -91,7 +91,7 @@ function Write({ model, text, options, change, set }) {
     ${state.asked && html`<div class="written" aria-label="what was written" role="group" tabindex="0"><span class="soft">${state.asked.prompt}</span><span data-written>${state.text}</span>${state.running && html`<span class="caret" aria-hidden="true">▍</span>`}</div>
       <${Rate} state=${state} />${!same && html`<p class="soft small">The prompt or the options have changed since.</p>`}`}
     <${Signature} view="play" models=${[model]} text=${text} seed=${values.seed}
-      terminal=${[`seqloom generate ${inShell(model.path)} ${inShell(text)} ${flags}`, curl("/v1/completions", body)]}
+      terminal=${[`seqloom generate ${flags} ${text.startsWith("-") ? "-- " : ""}${inShell(model.path)} ${inShell(text)}`, curl("/v1/completions", body)]}
       python=${["import seqloom", `seqloom.load(${inPython(model.path)}).generate(${inPython(text)}, ${given})`]} />`;
 }
 
@@ -163,7 +163,7 @@ function Ask({ model, verb, text, options, change, set, can }) {
       <${Whole} answer=${one} />
       ${"step" in place && explains && html`<div class="controls" data-unsaved><${Slider} label="token of the translation" min="1" max="40" value=${word} onChange=${(value) => set({ word: value > 1 ? value : null })} /></div>`}
       ${explains && html`<${Explained} model=${model} text=${inputs[at]} options=${place} />`}</section>`}
-    <${Signature} view="play" models=${[model]} text=${text} terminal=${inputs.length ? [curl(`/${verb.name}`, body), ...(explains && typeof inputs[at] === "string" ? [`seqloom inspect explanation ${inShell(model.path)} ${inShell(inputs[at])}${Object.entries(place).map(([name, value]) => ` --${name} ${value}`).join("")} --json`] : [])] : []} />`;
+    <${Signature} view="play" models=${[model]} text=${text} python=${inputs.length ? ["import seqloom", "from seqloom.studio.playing import answers", `answers(seqloom.load(${inPython(model.path)}), ${inPython(verb.name)}, ${inPython(inputs)}${Object.entries(asked).map(([name, value]) => `, ${name}=${inPython(value)}`).join("")})`] : []} terminal=${inputs.length ? [curl(`/${verb.name}`, body), ...(explains && typeof inputs[at] === "string" ? [command("inspect explanation", [model.path, inputs[at]], Object.entries(place).map(([name, value]) => ` --${name} ${value}`).join(""))] : [])] : []} />`;
 }
 
 export default function Play({ models, chosen, text, options, change }) {
