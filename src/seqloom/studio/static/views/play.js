@@ -153,7 +153,7 @@ function Ask({ model, verb, text, options, change, set, can }) {
   const lists = one ? together(one) : [];
   const explains = one && can.views?.includes("explanation") && verb.name !== "score" && (typeof inputs[at] === "string" || Array.isArray(inputs[at]));
   const place = model.task === "tagger" ? { word } : model.task === "translator" ? { step: word } : {};
-  return html`<${FileBox} label="Open a file" accept=".txt,.tsv,.csv,.jsonl" onText=${(content) => change({ text: content })}>
+  return html`<${FileBox} cut label="Open a file" accept=".txt,.tsv,.csv,.jsonl" onText=${(content) => change({ text: content })}>
       <${TextBox} label=${`One line, one input: ${verb.input}`} rows=${5} value=${text} onChange=${(value) => change({ text: value, options: { row: null, word: null } })} /><//>
     ${Object.keys(verb.options).length > 0 && html`<details class="more" open=${Object.keys(asked).length > 0}><summary>Options of ${verb.name}</summary><div class="controls" data-unsaved><${Options} schema=${verb.options} values=${asked} onChange=${option} /></div></details>`}
     <${Said} answer=${answer} />

@@ -97,7 +97,7 @@ export default function Series({ models, chosen, text, options, change }) {
           rows=${unusual.slice(0, 50).map((row, i) => ({ ...row, name: i }))} />`}`}
       <${Folded} title="The forecast in numbers"><${Table} label="forecast" columns=${[{ title: "time", of: (row) => `${row.key ? `${row.key} ` : ""}${day(row.time)}` }, { title: "column", of: (row) => row.column }, { title: "forecast", of: (row) => short(row.forecast) }, ...[80, 95].flatMap((share) => ["low", "high"].map((end) => ({ title: `${end} ${share}%`, of: (row) => short(row[`${end}_${share}`]) })))]}
         rows=${found.forecast.slice(0, 1000).map((row, i) => ({ ...row, name: i }))} /><//>`}
-    <details class="more" open=${text !== ""}><summary>The series</summary><${FileBox} label="Open a table" accept=".csv,.tsv,.jsonl,.txt" onText=${(content) => change({ text: content, options: { since: null } })}>
+    <details class="more" open=${text !== ""}><summary>The series</summary><${FileBox} cut label="Open a table" accept=".csv,.tsv,.jsonl,.txt" onText=${(content) => change({ text: content, options: { since: null } })}>
       <${TextBox} label="A table or numbers" rows=${6} value=${shown} onChange=${(value) => change({ text: value, options: { since: null } })} /><//>
       <p class="go" data-unsaved><button type="button" onClick=${() => take(file, shown, "text/csv")}>Download ${file}</button>${text !== "" && html`<button type="button" onClick=${() => change({ text: "", options: { since: null } })}>The example</button>`}</p></details>
     <${Signature} view="series" models=${[model]} text=${shown}
