@@ -52,9 +52,9 @@ class Page:
         # of a test that fails: what takes long on a slow or busy machine, such as kernels, is waited for
         self.page.set_default_timeout(300_000)
         self.asking: set[object] = set()  # requests without an answer
-        self.page.on("request", self._asked)
-        self.page.on("requestfinished", self.asking.discard)
-        self.page.on("requestfailed", self.asking.discard)
+        self.page.on("request", lambda request: self._asked(request))
+        self.page.on("requestfinished", lambda request: self.asking.discard(request))
+        self.page.on("requestfailed", lambda request: self.asking.discard(request))
         self.page.on("console", lambda said: self._said(said))
         self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
         self.page.on("dialog", lambda dialog: (self.wrong.append("a dialog"), dialog.dismiss()))
