@@ -88,7 +88,7 @@ export default function Series({ models, chosen, text, options, change }) {
       ${found?.anomalies && html`<${Slider} label="share of usual steps marked" min="0" max=${RATES.length - 1} value=${RATES.indexOf(rate)} shown=${(i) => `${RATES[i] * 100}%`} onChange=${(i) => set({ rate: i === USUAL ? null : i })} />`}
       ${found && html`<label class="tick"><input type="checkbox" checked=${options.all === "1"} onChange=${(event) => set({ all: event.target.checked ? "1" : null })} /> the whole series</label>`}</div>
     <${Said} answer=${answer} />
-    ${found && html`${found.example && html`<p class="note">No series was given. This is a made-up wave with the mean, the spread and the season of ${found.season} steps that the model learned, and one step that does not belong.</p>`}
+    ${found && html`${found.example && html`<p class="note">No series was given. This is a made-up wave with the mean${found.season > 1 ? `, the spread and the season of ${found.season} steps` : " and the spread"} that the model learned, and one step that does not belong.</p>`}
       ${found.said && html`<p class="soft">${found.said}</p>`}
       ${charts.map((chart) => html`<${Chart} key=${chart.name} ...${chart} threshold=${found.anomalies?.threshold} />`)}
       <p class="legend"><span><i class="stroke came"></i>what came</span><span><i class="stroke line"></i>forecast</span><span><i class="patch"></i>80%</span><span><i class="patch wide-band"></i>95%</span><span><i class="dot mark"></i>not as expected</span></p>

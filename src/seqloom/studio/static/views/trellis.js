@@ -36,16 +36,18 @@ function Trellis({ found, first, rows }) {
     <p class="legend"><span><i class="dot disc"></i>given the whole text</span><span><i class="dot ring"></i>given the tokens so far</span><span><i class="dot way"></i>on the likeliest path</span></p>`;
 }
 
+const written = (share) => (share === 0 || share >= 0.0005 ? share.toFixed(3) : share.toExponential(0)); // small ones are not nothing
+
 // A table of numbers to be changed: rows and columns are [key, name]; `value(row, column)`, `changed(row, column)`.
 function Editable({ label, corner, rows, columns, value, changed, onSet }) {
   const set = (row, column) => (event) => {
     const given = Number(event.target.value);
     if (event.target.value !== "" && given >= 0 && given <= 1) onSet(row, column, given);
-    else event.target.value = value(row, column).toFixed(3);
+    else event.target.value = written(value(row, column));
   };
   return html`<div class="wide" tabindex="0" role="region" aria-label=${label}><table class="numbers cells"><caption>${label}</caption><thead><tr><th scope="col">${corner}</th>${columns.map(([key, name]) => html`<th scope="col" key=${key} title=${name}>${short(name, 8)}</th>`)}</tr></thead>
     <tbody>${rows.map(([row, name]) => html`<tr key=${row}><th scope="row" title=${name}>${short(name)}</th>${columns.map(([column, other]) => html`<td key=${column}><input type="number" min="0" max="1" step="0.01"
-      aria-label=${`${label}: ${name}, ${other}`} class=${changed(row, column) ? "changed" : ""} value=${value(row, column).toFixed(3)} onChange=${set(row, column)} /></td>`)}</tr>`)}</tbody></table></div>`;
+      aria-label=${`${label}: ${name}, ${other}`} class=${changed(row, column) ? "changed" : ""} value=${written(value(row, column))} onChange=${set(row, column)} /></td>`)}</tr>`)}</tbody></table></div>`;
 }
 
 function Forgetting({ distances }) {
