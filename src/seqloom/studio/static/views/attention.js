@@ -54,8 +54,8 @@ function Grid({ found, maps, costs, by, layer, head, off, mode, onPick, onToggle
   let count = 0;
   return html`<div class="grid" ref=${box} role="group" aria-label="every head" aria-description="arrow keys go from head to head, x switches one off" onKeyDown=${key}>
     ${layers.map(({ name, i, rows }) => html`<div class="layer" key=${name}>
-      <div class="about"><b>${name.replace(".attention", "").replaceAll(".", " ")}</b>entropy ${number(mean(rows, "entropy"), 2)} bits<br />distance ${number(mean(rows, "distance"), 1)}
-        ${found.removable.includes(name) && html`<br /><button type="button" aria-pressed=${String(off.has(String(i)))} onClick=${() => onToggle(String(i))}>layer off</button>`}</div>
+      <div class="about"><b>${name.replace(".attention", "").replaceAll(".", " ")}</b>entropy ${number(mean(rows, "entropy"), 2)} bits${" "}<br />distance ${number(mean(rows, "distance"), 1)}
+        ${found.removable.includes(name) && html`${" "}<br /><button type="button" aria-pressed=${String(off.has(String(i)))} onClick=${() => onToggle(String(i))}>layer off</button>`}</div>
       <div class="heads">${rows.map((row) => {
         const map = maps[count++], is = i === layer && row.head === head, cost = costs?.[`${name} ${row.head}`], tinted = by === "cost" && cost !== undefined;
         const value = by === "cost" ? (cost === undefined ? "" : `${cost > 0 ? "+" : ""}${number(cost, 3)}`) : by === "distance" ? `${number(row.distance, 1)} away` : `${number(row.entropy, 2)} bits`;
@@ -120,7 +120,7 @@ export default function Attention({ models, chosen, text, options, change }) {
   const lines = model?.task === "language model" || model?.task === "masked language model";
   const by = options.by === "cost" && !(lines && found?.removable.length) ? "entropy" : options.by ?? "entropy";
   const removal = useAsk(...(by === "cost" && found ? ["/studio/inspect/ablation", { model: model.name, data: { name: "text.txt", content: text } }] : [null]), model?.stamp);
-  const costs = useMemo(() => removal.values && Object.fromEntries(removal.values.data.rows.map((part) => [`${part.layer} ${part.part}`, part.bits_cost])), [removal.values]);
+  const costs = useMemo(() => removal.values && Object.fromEntries(removal.values.data.rows.filter((part) => /^\d+$/.test(part.part)).map((part) => [`${part.layer} ${part.part}`, part.bits_cost])), [removal.values]);
   const toggle = (name) => {
     const next = new Set(off);
     if (!next.delete(name)) next.add(name);
