@@ -325,6 +325,16 @@ def test_the_lines_below_give_the_same_numbers(opened, studio):
     assert (program, arguments[0], arguments[2]) == ("curl", "-s", "-d")
     with urllib.request.urlopen(arguments[1], arguments[3].encode(), timeout=60) as answer:
         assert json.load(answer)["entropy"] == found["entropy"]
+    opened.open("compare?m=byte-4&t=to%20be%0Aor%20not")
+    opened.quiet()
+    *before, last = text_of(opened.page, "[data-python]").strip().split("\n")
+    exec("\n".join(before), names)
+    found = eval(last, names)
+    bits = float(text_of(opened.page, "[data-bits]"))
+    assert found["bits"] / found["bytes"] == pytest.approx(bits, abs=6e-4)
+    _, *arguments = shlex.split(text_of(opened.page, "[data-terminal]"))
+    with urllib.request.urlopen(arguments[1], arguments[3].encode(), timeout=60) as answer:
+        assert json.load(answer)["bits"] == found["bits"]
 
 
 def test_a_view_is_saved(opened, tmp_path):

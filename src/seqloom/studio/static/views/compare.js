@@ -10,7 +10,7 @@ import { Card, Rungs, bytes, ends } from "../parts/rungs.js";
 import { Front } from "../parts/front.js";
 import { Starter } from "../parts/starter.js";
 import { Bars, Coloured, Legend, Said, Table, heat, number, visible } from "../parts/shown.js";
-import { Signature, command, inPython, inShell } from "../parts/signature.js";
+import { Signature, inPython, inShell } from "../parts/signature.js";
 
 const CURVES = 8; // that are told apart by colour
 const ROWS = 6, EVERY = 420; // bars of a model; milliseconds between two models of the walk
@@ -135,6 +135,6 @@ export default function Compare({ comparison, comparisons, training, all, models
       rows=${others} /></details>`}
     <${Starter} training=${training} />
     <${Signature} view="compare" models=${spoken ? [spoken] : []} text=${reads ? text : null}
-      terminal=${current && reads ? [command("inspect surprisal", [current.path, text])] : path ? [`seqloom info ${inShell(path)}`] : []}
+      terminal=${current && reads ? [`curl -s ${location.origin}/studio/passage -d ${inShell(JSON.stringify({ model: current.name, text, top: 1, excerpt: true }))}`] : path ? [`seqloom info ${inShell(path)}`] : []}
       python=${current && reads ? ["import seqloom", "from seqloom.studio.following import coloured", `coloured(seqloom.load(${inPython(current.path)}), ${inPython(text)}, 1, excerpt=True)`] : path ? ["import seqloom", `seqloom.load(${inPython(path)})`] : []} />`;
 }
