@@ -9,6 +9,8 @@ import { FileBox, take } from "../parts/files.js";
 import { Said } from "../parts/shown.js";
 import { Signature, command, inPython, inShell } from "../parts/signature.js";
 
+const MOST_LINES = 1000; // of a question; a server takes a few more
+
 const curl = (path, body) => `curl -s ${location.origin}${path} -d ${inShell(JSON.stringify(body))}`;
 const object = (text, otherwise) => {
   try {
@@ -138,7 +140,8 @@ const seriesOf = (text, verb) => (verb.numbers && /^[\s\d.,;eE+-]+$/.test(text) 
 
 function Ask({ model, verb, text, options, change, set, can }) {
   const asked = object(options.opt ?? "{}", {});
-  const inputs = useMemo(() => inputsOf(seriesOf(text, verb), verb), [text, verb]);
+  const lines = useMemo(() => inputsOf(seriesOf(text, verb), verb), [text, verb]);
+  const inputs = useMemo(() => lines.slice(0, MOST_LINES), [lines]);
   const body = { model: model.name, inputs, ...asked };
   const answer = useAsk(...(inputs.length ? [`/${verb.name}`, body] : [null]), model.stamp);
   const results = answer.values?.results ?? null;
@@ -156,6 +159,7 @@ function Ask({ model, verb, text, options, change, set, can }) {
   return html`<${FileBox} cut label="Open a file" accept=".txt,.tsv,.csv,.jsonl" onText=${(content) => change({ text: content })}>
       <${TextBox} label=${`One line, one input: ${verb.input}`} rows=${5} value=${text} onChange=${(value) => change({ text: value, options: { row: null, word: null } })} /><//>
     ${Object.keys(verb.options).length > 0 && html`<details class="more" open=${Object.keys(asked).length > 0}><summary>Options of ${verb.name}</summary><div class="controls" data-unsaved><${Options} schema=${verb.options} values=${asked} onChange=${option} /></div></details>`}
+    ${inputs.length < lines.length && html`<p class="note" role="status">Of ${lines.length.toLocaleString("en")} lines, the first ${MOST_LINES.toLocaleString("en")} are asked.</p>`}
     <${Said} answer=${answer} />
     ${results && html`<${Answers} inputs=${inputs} results=${results} at=${at} onAt=${(i) => set({ row: i ? i + 1 : null, word: null })} />
       <p class="go" data-unsaved><button type="button" onClick=${() => take(`${verb.name}.jsonl`, results.map((found, i) => JSON.stringify({ row: i + 1, ...found })).join("\n") + "\n", "application/x-ndjson")}>Download the answers</button></p>`}
