@@ -331,7 +331,7 @@ def test_the_lines_below_give_the_same_numbers(opened, inside):
     for row in printed["parts"][0]["rows"]:
         assert shown[row["numbers"][-1]["id"]] == brief(row["numbers"][-1]["value"])
     for view, model in (("step", "gpt"), ("gates", "lstm")):
-        opened.open(f"{view}?m={model}&t={quote(LINE)}&unit=3")
+        opened.open(f"{view}?m={model}&t={quote(LINE)}&unit=3&hold=f%3D0&over=unit&layer=0")
         opened.quiet()
         *before, last = opened.page.locator("[data-python]").inner_text().strip().split("\n")
         names = {}
@@ -342,5 +342,9 @@ def test_the_lines_below_give_the_same_numbers(opened, inside):
                 data["probability"]
             )
         else:
+            (held,) = [row for row in data["rows"] if (row["gate"], row["value"]) == ("f", "0")]
+            bits = float(opened.page.locator("[data-held]").inner_text())
+            assert held["bits"] == pytest.approx(bits, abs=6e-4)
+            data = eval(before[-1], names)
             assert data["unit"] == 3
             assert math.isfinite(data["values"][0])

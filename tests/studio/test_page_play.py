@@ -66,14 +66,15 @@ def test_every_view_in_every_look(opened, view):
 def test_the_lines_below_give_the_same_answers(opened, view):
     opened.open(VIEWS[view])
     opened.quiet()
-    *before, last = said(opened.page, "[data-python]").strip().split("\n")
+    *before, line, why = said(opened.page, "[data-python]").strip().split("\n")
     names = {}
     exec("\n".join(before), names)
     with opened.page.expect_download() as waiting:
         opened.page.get_by_role("button", name="Download the answers").click()
     kept = [json.loads(line) for line in waiting.value.path().read_text().splitlines()]
-    found = eval(last, names)
+    found = eval(line, names)
     assert [{"row": i, **one} for i, one in enumerate(found, 1)] == kept
+    assert eval(why, names)["explanations"]
 
 
 def test_it_writes_what_generate_writes(opened, studio):
