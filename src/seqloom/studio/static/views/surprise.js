@@ -64,6 +64,7 @@ export default function Surprise({ models, all, chosen, text, options, compariso
       <${Choice} label="less" value=${other?.name ?? ""} choices=${[["", "nothing"], ...names.filter(([name]) => name !== model?.name)]} onChange=${(name) => change({ options: { other: name || null } })} />
       ${!other && html`<${Check} label="guess first" value=${first} onChange=${(v) => change({ options: { guess: v ? 1 : null } })} />`}
     </div>
+    ${!model && html`<p class="soft">There is no language model here; <code>seqloom compare</code> trains some.</p>`}
     ${hidden && html`<p>Which ${PICKS} pieces cost ${model?.name} most? Click them, then <button class="primary" type="button" onClick=${() => setOpen(true)}>Show</button> <span class="soft">(${picked.size} picked)</span></p>`}
     ${first && open && html`<p class="note" data-guessed>Of the ${picked.size} that you picked, ${[...picked].filter((i) => costliest.has(i)).length} are among the ${Math.min(PICKS, found?.pieces.length ?? PICKS)} that cost most.</p>`}
     ${!other && !hidden && found && html`<p><span class="big" data-bits>${number(perByte ?? found.bits / Math.max(1, found.pieces.length))}</span> bits per ${perByte === null ? "token" : "byte"} <span class="soft">with ${model.name}</span></p>`}
