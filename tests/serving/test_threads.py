@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import threading
+import time
 from collections import deque
 from types import SimpleNamespace
 
@@ -241,3 +242,45 @@ def test_long_answers_are_written_in_pieces():
     assert encode_long(values) == encode(values)
     assert json.loads(encode_long(values))["flat"] == [1.5, -9999.0, None, None]
     assert encode_long([]) == b"[]"
+
+
+class Slow(threading.Thread):
+    """Its start takes as long as one wants, as on a busy machine."""
+
+    def __init__(self, begun, go_on):
+        super().__init__(daemon=True)
+        was = self._started
+
+        class Started:
+            def wait(self):
+                begun.set()
+                assert go_on.wait(WAIT)
+                was.wait()
+
+            def __getattr__(self, name):
+                return getattr(was, name)
+
+        self._started = Started()
+
+
+def test_a_thread_that_is_being_started_is_not_hit():
+    """Work that is given up while it starts a thread, such as a model's: the exception would end that one."""
+
+    async def check():
+        workers, begun, go_on, after = Workers(1), *(threading.Event() for _ in range(3))
+
+        def work():
+            Slow(begun, go_on).start()
+            after.set()
+            while True:
+                time.sleep(0.001)
+
+        task = asyncio.ensure_future(workers.run(work))
+        assert await asyncio.to_thread(begun.wait, WAIT)
+        task.cancel()
+        await asyncio.sleep(0.3)  # the exception would come at once, were it raised
+        go_on.set()
+        assert await asyncio.to_thread(after.wait, WAIT)
+        assert await asyncio.wait_for(workers.run(sum, [1, 2]), WAIT) == 3  # it was given up then
+
+    asyncio.run(check())

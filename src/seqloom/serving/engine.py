@@ -25,6 +25,7 @@ from seqloom.errors import ModelError
 from seqloom.serving.prompts import Prompts
 from seqloom.serving.queueing import Queue
 from seqloom.serving.requests import Event, Full, Request, Row, TokenScore
+from seqloom.serving.workers import start
 
 PROMPT_TOKENS = 128  # of prompts that are read in one turn, while nobody waits for its next token
 # beside rows that write: as many as take so long, which is known from the turns before
@@ -67,7 +68,7 @@ class Engine:
     def _start(self) -> None:
         self._ended = False
         self._thread = threading.Thread(target=self._run, name="decoding", daemon=True)
-        self._thread.start()
+        start(self._thread)
 
     # ---- for other threads
 
