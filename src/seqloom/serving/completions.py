@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -53,6 +53,7 @@ RANDOM = random.Random()
 USUAL_TOKENS = 16  # of a completion, as OpenAI's
 # what is done beside the event loop: prompts of so many characters, answers with so many numbers
 LONG_PROMPT, MANY_SCORES = 4000, 4000
+MOST_OF_EVENT = 1000  # log-probabilities of one event of a stream
 MOST_STOPS, MOST_STOP_CHARACTERS, MOST_TOP = 64, 1000, 1000
 
 
@@ -62,7 +63,7 @@ async def complete(exchange: Exchange) -> Any:
     served = exchange.service.catalogue.find(fields.text("model"), "writes text", _writes)
     exchange.model = served.name
     fields.refuse_unsupported(UNSUPPORTED)
-    prompts = _prompts(exchange, served)
+    prompts = await exchange.look(_prompts, exchange, served)
     n = fields.integer("n", 1, 1, min(limits.max_texts, limits.rows)) or 1
     if fields.raw("best_of", n) != n:
         raise Refused("best_of is not supported here; leave it out", field="best_of")
@@ -257,9 +258,7 @@ class Writer:
                 await exchange.until_set(self._wake)
                 _raise_errors(requests)
             _raise_errors(requests)
-            n_scores = sum(request.drawn_tokens * (request.top or 0) for request in requests)
-            n_scores += sum(request.prompt_tokens * request.echo for request in requests)
-            if n_scores > MANY_SCORES:
+            if sum(map(_n_numbers, requests)) > MANY_SCORES:
                 return await exchange.until(exchange.service.in_thread(self._encoded, requests))
             return self._whole(requests)
         finally:
@@ -346,14 +345,20 @@ class Writer:
                 for _ in range(len(request.events)):
                     event: Event = request.events.popleft()
                     number = at + event.number
-                    text = event.text
                     if number not in spelled:
                         spelled[number] = Spelled(self.served)
-                        text = self.prefixes[place] + text
-                    choice = self.shape(
-                        number, text, spelled[number], event.scores, request, event.finish, True
-                    )
-                    await exchange.event({**head, "choices": [choice], **rest})
+                        event = event._replace(text=self.prefixes[place] + event.text)
+                    for part in _parts(event, request.top or 0):
+                        choice = self.shape(
+                            number,
+                            part.text,
+                            spelled[number],
+                            part.scores,
+                            request,
+                            part.finish,
+                            True,
+                        )
+                        await exchange.event({**head, "choices": [choice], **rest})
                 at += request.n
             _raise_errors(requests)
             if not ended:
@@ -363,6 +368,25 @@ class Writer:
         if self.usage_wanted:
             await exchange.event({**head, "choices": [], "usage": self._usage(requests)})
         await exchange.event("[DONE]", last=True)
+
+
+def _n_numbers(request: Request) -> int:
+    """Return how many log-probabilities an answer has, or texts of tokens beside them."""
+    n_tokens = request.drawn_tokens + request.prompt_tokens * request.echo * request.n
+    return 0 if request.top is None else n_tokens * (request.top + 1)
+
+
+def _parts(event: Event, top: int) -> Iterator[Event]:
+    """Yield an event in parts, each with so few log-probabilities that it holds up nobody: that of a prompt has
+    those of all its tokens.
+    """
+    size = max(MOST_OF_EVENT // (top + 1), 1)
+    for start in range(0, max(len(event.scores), 1), size):
+        scores = event.scores[start : start + size]
+        last = start + size >= len(event.scores)
+        yield Event(
+            event.number, "" if start else event.text, scores, event.finish if last else None
+        )
 
 
 def _raise_errors(requests: list[Request]) -> None:

@@ -26,11 +26,12 @@ def verb(name: str) -> Handler:
             fields.text("model"), f"can {name}", lambda one: name in one.verbs
         )
         exchange.model = served.name
-        inputs = _inputs(exchange)
+        inputs = await exchange.look(_inputs, exchange)
         chosen = served.verbs[name]
         options = fields.config(chosen.options, chosen.names)
-        watched = (served.task.watched(served.model, one) for one in inputs)
-        exchange.texts = [text for text in watched if text is not None]
+        if service.keeps_texts:
+            watched = (served.task.watched(served.model, one) for one in inputs)
+            exchange.texts = [text for text in watched if text is not None]
         labels, body = await exchange.until(
             service.in_thread(_answer, served, name, inputs, options)
         )
@@ -173,10 +174,13 @@ async def detokenize(exchange: Exchange) -> Any:
     served = _tokenizing(exchange)
     fields, size = exchange.fields, served.model.tokenizer.vocab_size
     ids = fields.raw("tokens")
-    good = isinstance(ids, list) and all(
-        isinstance(one, int) and not isinstance(one, bool) and 0 <= one < size for one in ids
-    )
-    if not good:
+
+    def are_ids() -> bool:
+        return isinstance(ids, list) and all(
+            isinstance(one, int) and not isinstance(one, bool) and 0 <= one < size for one in ids
+        )
+
+    if not await exchange.look(are_ids):
         raise Refused(f"tokens must be a list of ids below {size:,}", field="tokens")
     by_line = getattr(served.model, "unit", None) == "line"
 
