@@ -287,6 +287,8 @@ class Exchange:
         self.service.held_bytes -= self._size
         if self._left is not None:
             self._left.cancel()
+            # whose error leads back here: such a cycle stays in memory until Python looks for them
+            self._left = None
 
 
 def encode(values: Any) -> bytes:

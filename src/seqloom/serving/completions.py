@@ -23,7 +23,7 @@ from seqloom.serving.catalogue import Served
 from seqloom.serving.engine import Engine
 from seqloom.serving.fields import Refused, whole
 from seqloom.serving.limits import check_size
-from seqloom.serving.requests import Event, Full, Request
+from seqloom.serving.requests import Event, Full, Request, Row
 from seqloom.serving.shapes import Spelled, chat_choice, completion_choice
 
 SAMPLING = [name for name in defaults(SamplingConfig) if name != "max_tokens"]
@@ -247,11 +247,11 @@ class Writer:
         exchange = self.exchange
         try:
             if sum(len(request.prompt) for request in requests) > LONG_PROMPT:
-                await exchange.until(exchange.service.in_thread(self._prepare, requests))
+                rows = await exchange.until(exchange.service.in_thread(self._prepare, requests))
             else:
-                self._prepare(requests)
+                rows = self._prepare(requests)
             check_size(requests, exchange.service.config)
-            self._submit(requests)
+            self._submit(rows)
             if self.streamed:
                 return await self._stream(requests)
             while not all(request.done for request in requests):
@@ -266,21 +266,22 @@ class Writer:
                 self.engine.cancel(request)
             self._count(requests)
 
-    def _prepare(self, requests: list[Request]) -> None:
+    def _prepare(self, requests: list[Request]) -> list[Row]:
         """Find the tokens of prompts, and their texts where they are shown or written down."""
-        exchange = self.exchange
+        exchange, rows = self.exchange, []
         kept = exchange.service.keeps_texts and not exchange.texts
         for request in requests:
-            self.engine.prompts.prepare(request)
+            rows.append(self.engine.prompts.prepare(request))
             shown = _shown_prompt(self.served, request.prompt) if request.echo or kept else ""
             self.prefixes.append(shown if request.echo else "")
             if kept:
                 exchange.texts.append(shown)
+        return rows
 
-    def _submit(self, requests: list[Request]) -> None:
+    def _submit(self, rows: list[Row]) -> None:
         try:
-            for request in requests:
-                self.engine.submit(request)
+            for row in rows:
+                self.engine.submit(row.request, row)
         except Full:
             waiting = self.engine.waiting_rows
             raise Refused.busy(f"{waiting:,} texts wait already; try again later") from None
@@ -359,6 +360,8 @@ class Writer:
                             True,
                         )
                         await exchange.event({**head, "choices": [choice], **rest})
+                        if part.scores is not event.scores:  # others come between
+                            await asyncio.sleep(0)
                 at += request.n
             _raise_errors(requests)
             if not ended:
@@ -377,16 +380,15 @@ def _n_numbers(request: Request) -> int:
 
 
 def _parts(event: Event, top: int) -> Iterator[Event]:
-    """Yield an event in parts, each with so few log-probabilities that it holds up nobody: that of a prompt has
-    those of all its tokens.
+    """Yield an event in parts, each with so few log-probabilities that it holds up nobody: that of a prompt
+    has those of all its tokens.
     """
-    size = max(MOST_OF_EVENT // (top + 1), 1)
-    for start in range(0, max(len(event.scores), 1), size):
-        scores = event.scores[start : start + size]
-        last = start + size >= len(event.scores)
-        yield Event(
-            event.number, "" if start else event.text, scores, event.finish if last else None
-        )
+    size, text, scores = max(MOST_OF_EVENT // (top + 1), 1), event.text, event.scores
+    while len(scores) > size:
+        yield Event(event.number, text, scores[:size], None)
+        text = ""
+        del scores[:size]  # to let go of all at once takes long, too
+    yield event._replace(text=text)
 
 
 def _raise_errors(requests: list[Request]) -> None:
