@@ -17,7 +17,7 @@ import numpy as np
 
 from seqloom.config import defaults
 from seqloom.decoding.sampling import ANSWER, SamplingConfig
-from seqloom.errors import ConfigError, quoted
+from seqloom.errors import ConfigError, DataError, quoted
 from seqloom.serving.answering import Exchange, encode_long
 from seqloom.serving.catalogue import Served
 from seqloom.serving.engine import Engine
@@ -102,6 +102,8 @@ async def chat(exchange: Exchange) -> Any:
         )
     except ConfigError as error:
         raise Refused(f"{error}; ask /v1/completions for text", field="messages") from None
+    except DataError as error:  # such as of a role that there is not
+        raise Refused(str(error), field="messages") from None
     n = fields.integer("n", 1, 1, min(limits.max_texts, limits.rows)) or 1
     top = None
     if fields.flag("logprobs"):
