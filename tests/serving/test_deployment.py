@@ -1,4 +1,4 @@
-"""The deployment files of docs/serving.md: their commands are taken, and what they wait for is long enough."""
+"""The deployment files of docs/serving.md: commands that are taken, and waits that are long enough."""
 
 import re
 import shlex
