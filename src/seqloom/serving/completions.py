@@ -343,13 +343,15 @@ class Writer:
         while not ended:  # what comes while events are sent sets the event again
             ended = all(request.done for request in requests)
             at = 0
+            # those that are here now, in one piece: what comes meanwhile is sent in the next
+            chunks: list[Any] = []
             for place, request in enumerate(requests):
-                # those that are here: while these are sent, there may come more and more
                 for _ in range(len(request.events)):
                     event: Event = request.events.popleft()
                     number = at + event.number
                     if number not in spelled:
                         spelled[number] = Spelled(self.served)
+<<<<<<< HEAD
                         event = event._replace(text=self.prefixes[place] + event.text)
                     for part in _parts(event, request.top or 0):
                         choice = self.shape(
@@ -364,15 +366,24 @@ class Writer:
                         await exchange.event({**head, "choices": [choice], **rest})
                         if part.scores is not event.scores:  # others come between
                             await asyncio.sleep(0)
+=======
+                        text = self.prefixes[place] + text
+                    choice = self.shape(
+                        number, text, spelled[number], event.scores, request, event.finish, True
+                    )
+                    chunks.append({**head, "choices": [choice], **rest})
+>>>>>>> main
                 at += request.n
+            await exchange.events(chunks)
             _raise_errors(requests)
             if not ended:
                 # the others' turn: what is set already, as is a socket that takes all, is not waited for
                 await asyncio.sleep(0)
                 await exchange.until_set(self._wake)
-        if self.usage_wanted:
-            await exchange.event({**head, "choices": [], "usage": self._usage(requests)})
-        await exchange.event("[DONE]", last=True)
+        usage = (
+            [{**head, "choices": [], "usage": self._usage(requests)}] if self.usage_wanted else []
+        )
+        await exchange.events([*usage, "[DONE]"], last=True)
 
 
 def _n_numbers(request: Request) -> int:
