@@ -345,13 +345,13 @@ class Writer:
             at = 0
             # those that are here now, in one piece: what comes meanwhile is sent in the next
             chunks: list[Any] = []
+            n_scores = 0
             for place, request in enumerate(requests):
                 for _ in range(len(request.events)):
                     event: Event = request.events.popleft()
                     number = at + event.number
                     if number not in spelled:
                         spelled[number] = Spelled(self.served)
-<<<<<<< HEAD
                         event = event._replace(text=self.prefixes[place] + event.text)
                     for part in _parts(event, request.top or 0):
                         choice = self.shape(
@@ -363,16 +363,12 @@ class Writer:
                             part.finish,
                             True,
                         )
-                        await exchange.event({**head, "choices": [choice], **rest})
-                        if part.scores is not event.scores:  # others come between
+                        chunks.append({**head, "choices": [choice], **rest})
+                        n_scores += len(part.scores) * ((request.top or 0) + 1)
+                        if n_scores > MOST_OF_EVENT:  # others come between
+                            await exchange.events(chunks)
                             await asyncio.sleep(0)
-=======
-                        text = self.prefixes[place] + text
-                    choice = self.shape(
-                        number, text, spelled[number], event.scores, request, event.finish, True
-                    )
-                    chunks.append({**head, "choices": [choice], **rest})
->>>>>>> main
+                            chunks, n_scores = [], 0
                 at += request.n
             await exchange.events(chunks)
             _raise_errors(requests)
