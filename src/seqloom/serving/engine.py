@@ -72,16 +72,16 @@ class Engine:
 
     # ---- for other threads
 
-    def submit(self, request: Request) -> None:
-        """Put a request into the queue; raise Full where there is no room."""
-        if request.row is None:
-            self.prompts.prepare(request)
-        assert request.row is not None
+    def submit(self, request: Request, row: Row | None = None) -> None:
+        """Put a request into the queue, with its prompt if that is prepared; raise Full where there is no
+        room.
+        """
+        row = row or self.prompts.prepare(request)
         request.open, request.arrived = request.n, self.clock()
         with self._wake:
             if self._waiting.n_texts + request.n > self.max_waiting and self._waiting:
                 raise Full
-            self._waiting.add(request.row)
+            self._waiting.add(row)
             if self._ended:  # of a client that found this model before it was replaced
                 self._start()
             self._wake.notify()
