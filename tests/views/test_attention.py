@@ -367,6 +367,9 @@ def test_a_text_without_some_heads(gpt):
     assert data["bits without"] == pytest.approx(expected, rel=1e-5)
     assert abs(data["cost"]) > 1e-3
     assert sum(row["cost"] for row in data["rows"]) == pytest.approx(data["cost"])
+    stream = seqloom.load(NEWEST / "gpt")
+    assert stream.unit != "line"  # whose end is no newline
+    assert seqloom.inspect.without(stream, "the cat").data["rows"][-1]["token"] == "</s>"
 
 
 @pytest.mark.parametrize("off", [[], ["2"], ["0.4"], ["0."], ["x"], ["-1"], ["0.0.0"], ["\u00b2"]])

@@ -427,7 +427,12 @@ def test_similar_places_are_those_of_brute_force(unit, tmp_path):
         [distance[t] for t in kept[:6]], abs=1e-6
     )
     assert len(sheet.lines) == 7
-    assert sheet.charts
+    (chart,) = sheet.charts.values()
+    cells = [row for rows in chart.to_dict()["datasets"].values() for row in rows]
+    if unit is None:  # of the whole state the tokens that are compared are coloured
+        assert sum(row["fill"] != "#ffffff" for row in cells) == 2 * len(sheet.data["rows"])
+    else:
+        assert len({row["fill"] for row in cells}) > 2
     with pytest.raises(DataError, match="there is no such file"):
         seqloom.inspect.similar(model, "it", corpus=str(tmp_path / "none.txt"))
 

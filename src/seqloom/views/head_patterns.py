@@ -43,7 +43,7 @@ def heads(model: Any, example: Any, options: HeadsOptions) -> Sheet:
     data: dict[str, Any] = {}
     charts: dict[str, Any] = {}
     summary, lines = list(remarks(model)), []
-    if example is not None:
+    if example is not None or model.task == "forecaster":
         rows, maps, steps = every_head(model, example)
         data |= {"rows": rows, "tokens": steps}
         lines += _lines(rows)
