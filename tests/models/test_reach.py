@@ -75,7 +75,9 @@ def test_who_is_cut_goes_on_with_the_time_that_others_leave():
     assert climbs[0].rungs[0].updates == pytest.approx(1 + 1.8 / 3)
     assert len(climbs[0].rungs) == 1
     now[0] = 0.0
-    assert [one.reach for one in climb(settings, [5], 4.5 / 60, learn, clock=lambda: now[0])] == [5] * 3
+    assert [one.reach for one in climb(settings, [5], 4.5 / 60, learn, clock=lambda: now[0])] == [
+        5
+    ] * 3
 
 
 def test_what_is_finished_is_kept(tmp_path):

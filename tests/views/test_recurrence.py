@@ -496,3 +496,15 @@ def test_a_long_text_is_cut_and_said():
     assert any("the first 4,096 are read together" in line for line in said)
     for chart in sheet.charts.values():
         theme.specification(chart)  # which refuses more than 5,000 rows
+
+
+def test_what_a_classifier_does_not_read_is_said():
+    long = [("a good dull road " * 20, "a"), ("so it is " * 20, "b")]
+    for kind in ("lstm", "transformer"):
+        model = seqloom.NeuralClassifier(encoder=kind, d_hidden=8, max_length=16).fit(long, steps=1)
+        for view in ("gates", "explanation") if kind == "lstm" else ("attention", "shapes"):
+            said = getattr(seqloom.inspect, view)(model, long[0][0]).summary
+            assert said[-1].startswith("Of 81 tokens, the first 16 are read"), view
+            assert (
+                "are read" not in getattr(seqloom.inspect, view)(model, "a good road").summary[-1]
+            )

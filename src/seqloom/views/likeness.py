@@ -44,7 +44,8 @@ def similar(model: Any, example: str, options: SimilarOptions) -> Sheet:
     pieces, searched = pieces_of(example, options.corpus)
     with progress.task("searching", len(pieces), "pieces") as bar:
         for line, piece in pieces:
-            found = choose(readings_of(model, piece), options)
+            with progress.unsaid():  # the text itself may be the corpus
+                found = choose(readings_of(model, piece), options)
             rows += places(found, wanted, unit, line)
             bar.advance()
     rows = sorted(rows, key=lambda row: (row["distance"], row["line"], row["step"]))
@@ -67,7 +68,10 @@ def similar(model: Any, example: str, options: SimilarOptions) -> Sheet:
 
     def draw(page: bool) -> dict[str, Any]:
         contexts = [
-            [(visible(token), value) for token, value in zip([*r["before"], *r["after"]], shades(r))]
+            [
+                (visible(token), value)
+                for token, value in zip([*r["before"], *r["after"]], shades(r))
+            ]
             for r in rows
         ]
         names = [f"line {row['line']:,}, step {row['step']}" for row in rows]
