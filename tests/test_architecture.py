@@ -570,7 +570,7 @@ MAX_KILOTOKENS = {  # thousands of Python tokens of a folder; "" are the files o
     "testing": 14,
     "text": 29,  # spellings of a published vocabulary without a loop over characters, at each start
     "training": 18,
-    "views": 69,  # one prediction, discounts, changed tables, clamp, without, gradients of every task
+    "views": 70,  # one prediction, discounts, changed tables, clamp, without, gradients of every task
 }
 
 
