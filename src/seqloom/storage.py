@@ -1,6 +1,6 @@
 """The saved-model directory: written beside its target and renamed, so that it is complete or not there.
 
-    config.json         what it is: model name, options, settings of tokenizers, what it learnt, how the fit went
+    config.json         what it is: name, options, settings of tokenizers, what it learnt, how the fit went
     model.safetensors   the arrays, memory-mapped on load
     tokenizer.*         the file of the tokenizer named text
     tokenizers/NAME/    the same of any other
