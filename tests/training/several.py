@@ -76,7 +76,7 @@ NETWORKS: dict[str, Callable[[dict[str, Any]], Any]] = {
         dropout=0.2,
     ),
     "seq2seq": _fitted(
-        "seq2seq", REVERSED, tokenizer="char", d_embed=6, d_hidden=4, dropout=0.2, sampling="linear"
+        "seq2seq", REVERSED, tokenizer="char", d_embed=6, d_hidden=4, dropout=0.2, scheduled_sampling="linear"
     ),
 }
 
