@@ -1,6 +1,6 @@
 """Networks of every task, fitted by one process or by several, and hashes of their weights.
 
-    python -m tests.training.several '{"names": [...], "train": {...}}'      # one of several: RANK, ...
+python -m tests.training.several '{"names": [...], "train": {...}}'      # one of several: RANK, ...
 """
 
 from __future__ import annotations
@@ -76,7 +76,13 @@ NETWORKS: dict[str, Callable[[dict[str, Any]], Any]] = {
         dropout=0.2,
     ),
     "seq2seq": _fitted(
-        "seq2seq", REVERSED, tokenizer="char", d_embed=6, d_hidden=4, dropout=0.2, scheduled_sampling="linear"
+        "seq2seq",
+        REVERSED,
+        tokenizer="char",
+        d_embed=6,
+        d_hidden=4,
+        dropout=0.2,
+        scheduled_sampling="linear",
     ),
 }
 

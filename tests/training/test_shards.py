@@ -97,8 +97,10 @@ def test_whoever_adds_the_sum_has_the_same_bits(count):
     leaves = torch.randn(count, 50, generator=rng) * scales
 
     def branch(first, size):
-        return leaves[first].clone() if size == 1 else (
-            branch(first, size // 2) + branch(first + size // 2, size // 2)
+        return (
+            leaves[first].clone()
+            if size == 1
+            else (branch(first, size // 2) + branch(first + size // 2, size // 2))
         )
 
     tree = Tree()
@@ -131,7 +133,9 @@ def test_gradients_that_no_shard_has_stay_none():
 @pytest.mark.parametrize("count", [1, 2, 3, 7])
 def test_shards_of_an_update_are_weighed_by_their_targets(count):
     """Unequal lengths and weights: the gradient of the weighted mean of all targets, however cut."""
-    given = [np.random.default_rng(1).uniform(0, 2, n).astype(np.float32) for n in (2, 7, 3, 5, 4, 9, 6)]
+    given = [
+        np.random.default_rng(1).uniform(0, 2, n).astype(np.float32) for n in (2, 7, 3, 5, 4, 9, 6)
+    ]
     report = fit_lines(Lines(3, given), steps=1, accumulate=3, shards=count)
     assert np.allclose(weight(report), by_hand(given), atol=1e-5)
 
@@ -168,7 +172,9 @@ def test_cut_off_and_resumed_is_the_same_to_the_bit(options, tmp_path, monkeypat
     monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", -1.0)
     with pytest.raises(RuntimeError, match="plug"):
         run_toy(Toy(valid=True, vary=True, fail_at=9), place=tmp_path / "r", shards=2, **options)
-    resumed = run_toy(Toy(valid=True, vary=True), place=tmp_path / "r", **options)  # shards are kept
+    resumed = run_toy(
+        Toy(valid=True, vary=True), place=tmp_path / "r", **options
+    )  # shards are kept
     assert same(weights(whole), weights(resumed))
     assert whole.facts == resumed.facts
     assert whole.facts["shards"] == 2
@@ -237,7 +243,9 @@ def test_threads_are_kept_with_the_run(tmp_path, monkeypatch):
     assert torch.get_num_threads() == before
 
 
-@pytest.mark.parametrize(("shards", "processes", "advice"), [(2, 4, "as 4"), (6, 4, "as 8"), (3, 2, "as 4")])
+@pytest.mark.parametrize(
+    ("shards", "processes", "advice"), [(2, 4, "as 4"), (6, 4, "as 8"), (3, 2, "as 4")]
+)
 def test_shards_that_cannot_be_shared(shards, processes, advice):
     with pytest.raises(ConfigError, match=f"{shards} shards .* by {processes} processes.*{advice}"):
         check_shards(shards, processes)

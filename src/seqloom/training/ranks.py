@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import signal
 import sys
 import threading
@@ -203,7 +204,9 @@ def _store(size: int, wait: timedelta) -> Any:
 
 
 def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:160]
+    """Return what an error says first, without the place in its source."""
+    line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    return re.sub(r"^\[[^]]*\] *|\. This is .*", "", line)[:160]
 
 
 @contextmanager
