@@ -102,57 +102,70 @@ def hashes_of_specimens(names: Sequence[str], train: Mapping[str, Any]) -> dict[
         specimens.TrainConfig = before  # type: ignore[misc]
 
 
-def environment(meeting: Path, rank: int, size: int, **more: str) -> dict[str, str]:
-    """What a process finds that is one of several."""
-    return {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path]),
-        "RANK": str(rank),
-        "WORLD_SIZE": str(size),
-        "LOCAL_WORLD_SIZE": str(size),
-        ranks.MEETING: str(meeting),
-        **more,
-    }
+def in_groups(groups: Sequence[Mapping[str, Any]], place: Path) -> list[list[tuple[int, str]]]:
+    """Let groups of processes do their jobs, one group after the other; return of each process its exit code
+    and what it says.
 
-
-def in_processes(
-    size: int, place: Path, job: Mapping[str, Any], **more: Sequence[str]
-) -> list[tuple[int, str, str]]:
-    """Run a job in so many processes; return exit code, output and errors of each. `more`: further
-    variables, a value for each.
+    A group: the `job` ("names", "train", or "specimens" too) and, of each process, variables of its
+    `environments` besides those that its place in the group gives it.
     """
-    children = [
-        subprocess.Popen(
-            [sys.executable, "-m", "tests.training.several", json.dumps(dict(job))],
-            env=environment(
-                place / "meeting", rank, size, **{key: each[rank] for key, each in more.items()}
-            ),
-            cwd=place,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.training.several"],
+        input=json.dumps([str(place), list(groups)]),
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert done.returncode == 0, done.stderr
+    return [[(code, said) for code, said in group] for group in json.loads(done.stdout)]
+
+
+def serve() -> None:
+    """Import everything once, and be forked for each process."""
+    import torch.optim
+
+    import seqloom.training.loop  # noqa: F401
+
+    torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.1)  # which imports much more
+    place, groups = json.loads(sys.stdin.read())
+    answers = []
+    for number, group in enumerate(groups):
+        children = {}
+        for rank, variables in enumerate(group["environments"]):
+            said = Path(place) / f"said-{number}-{rank}"
+            common = {
+                "RANK": str(rank),
+                "WORLD_SIZE": str(len(group["environments"])),
+                "LOCAL_WORLD_SIZE": str(len(group["environments"])),
+                ranks.MEETING: str(Path(place) / f"meeting-{number}"),
+            }
+            if (child := os.fork()) == 0:
+                os.environ.update({**common, **variables})
+                os._exit(_do(group["job"], said))
+            children[child] = said
+        ended = {child: os.waitpid(child, 0)[1] for child in children}
+        answers.append(
+            [
+                (os.waitstatus_to_exitcode(ended[c]), said.read_text())
+                for c, said in children.items()
+            ]
         )
-        for rank in range(size)
-    ]
-    done = [child.communicate(timeout=PATIENCE) for child in children] if size == 1 else None
-    if done is None:  # `communicate` would close the stdin of one while others still need theirs
-        for child in children:
-            child.wait(PATIENCE)
-        done = [child.communicate() for child in children]
-    return [(child.returncode, *said) for child, said in zip(children, done)]
+    print(json.dumps(answers))
 
 
-def main() -> None:
-    job = json.loads(sys.argv[1])
-    with ranks.joined():
-        fit = hashes_of_specimens if job.get("specimens") else hashes
-        print(json.dumps(fit(job["names"], job["train"])))
+def _do(job: Mapping[str, Any], said: Path) -> int:
+    """Be one process of a group; write the hashes, or the error, and return the exit code."""
+    os.dup2(os.pipe()[0], 0)  # a standard input that stays open, as that of the launcher
+    try:
+        with ranks.joined():
+            fit = hashes_of_specimens if job.get("specimens") else hashes
+            said.write_text(json.dumps(fit(job["names"], job["train"])))
+    except Exception as error:
+        said.write_text(f"{type(error).__name__}: {error}")
+        return int(getattr(error, "exit_code", 70))
+    return 0
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except Exception as error:
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
-        sys.exit(getattr(error, "exit_code", 1))
+    serve()

@@ -67,7 +67,8 @@ def started_several(name: str, paths: Sequence[str], output: str, options: dict[
             )
         if processes not in (None, expected):
             raise ConfigError(
-                f"processes is {processes}, but torchrun has started {expected}; leave processes out"
+                f"processes is {processes}, but torchrun has started {expected}; leave processes out",
+                ["processes"],
             )
         return False
     if processes in (None, 1):

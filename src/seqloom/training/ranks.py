@@ -102,8 +102,7 @@ def check_shards(count: int, processes: int) -> None:
         raise ConfigError(
             f"{count} shards of an update cannot be shared evenly by {processes} processes; give as many "
             f"shards or a multiple, such as {processes * math.ceil(count / processes)}, or a number of "
-            "processes that divides them",
-            ["shards", "processes"],
+            "processes that divides them"
         )
 
 
