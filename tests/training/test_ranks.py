@@ -1,6 +1,7 @@
 """Several real processes that train one network, and the launcher that starts them."""
 
 import json
+import os
 import subprocess
 import sys
 
