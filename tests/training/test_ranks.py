@@ -78,6 +78,7 @@ rank, attempt = int(os.environ["RANK"]), int(os.environ["TORCHELASTIC_RESTART_CO
 @pytest.fixture
 def launch(tmp_path, monkeypatch):
     """launch(body, restarts): processes that do what `body` says, started as those of `fit` are."""
+
     def run(body, restarts=3, processes=2):
         (tmp_path / "stub.py").write_text(STUB.format(body=body))
         start = subprocess.Popen
