@@ -102,6 +102,42 @@ def hashes_of_specimens(names: Sequence[str], train: Mapping[str, Any]) -> dict[
         specimens.TrainConfig = before  # type: ignore[misc]
 
 
+def divided() -> dict[str, float]:
+    """Let torch divide a GPT between the processes; return how far its outputs and its gradients are from
+    those of the whole one.
+    """
+    import torch
+    from torch.distributed.fsdp import fully_shard
+
+    from seqloom.models.language.configs import GPTConfig
+    from seqloom.models.language.language_net import GPTLanguageNet
+
+    config = GPTConfig(n_layers=2, n_heads=2, context=12)
+    ids = torch.arange(24).view(2, 12) % 9
+    networks = []
+    for _ in range(2):
+        torch.manual_seed(0)
+        networks.append(GPTLanguageNet(config, 9, 8))
+    whole, parted = networks
+    for block in parted.blocks:
+        fully_shard(block)
+    fully_shard(parted)
+    outputs = [network(ids)[0] for network in networks]
+    for output in outputs:
+        output.square().sum().backward()
+    owned = [p.to_local().numel() for p in parted.parameters()]
+    gradients = [
+        float((p.grad - q.grad.full_tensor()).abs().max() / p.grad.abs().max())
+        for p, q in zip(whole.parameters(), parted.parameters())
+        if p.grad is not None
+    ]
+    return {
+        "outputs": float((outputs[0] - outputs[1]).detach().abs().max()),
+        "gradients": max(gradients),
+        "share": sum(owned) / sum(p.numel() for p in whole.parameters()),
+    }
+
+
 def in_groups(groups: Sequence[Mapping[str, Any]], place: Path) -> list[list[tuple[int, str]]]:
     """Let groups of processes do their jobs, one group after the other; return of each process its exit code
     and what it says.
@@ -160,7 +196,8 @@ def _do(job: Mapping[str, Any], said: Path) -> int:
     try:
         with ranks.joined():
             fit = hashes_of_specimens if job.get("specimens") else hashes
-            said.write_text(json.dumps(fit(job["names"], job["train"])))
+            answer = divided() if job.get("divided") else fit(job["names"], job["train"])
+            said.write_text(json.dumps(answer))
     except Exception as error:
         said.write_text(f"{type(error).__name__}: {error}")
         return int(getattr(error, "exit_code", 70))

@@ -31,10 +31,10 @@ ALL = {
 def test_several_processes(tmp_path):
     """Four shards in one process and in two: the same bytes of networks of every task, with dropout,
     accumulation, clipping, averages and carried states. Then what is refused: threads that differ, and a rank
-    that is started twice, while the others go on.
+    that is started twice, while the others go on. And torch's own division of one network.
     """
     names = list(NETWORKS)
-    equal, threads, twice = in_groups(
+    equal, threads, twice, divided = in_groups(
         [
             {"job": {"names": names, "train": ALL}, "environments": [{}, {}]},
             {
@@ -45,6 +45,7 @@ def test_several_processes(tmp_path):
                 "job": {"names": [], "train": {}},
                 "environments": [{"RANK": rank, "WORLD_SIZE": "2"} for rank in "011"],
             },
+            {"job": {"divided": True}, "environments": [{}, {}]},
         ],
         tmp_path,
     )
@@ -64,6 +65,13 @@ def test_several_processes(tmp_path):
     assert sorted(code for code, _ in twice[1:]) == [0, 2], twice
     second = next(said for code, said in twice if code == 2)
     assert second == ("ConfigError: rank 1 has been started twice; start ranks 0 to 1 once each")
+
+    for code, said in divided:
+        assert code == 0, divided
+        found = json.loads(said)
+        assert found["outputs"] < 1e-5
+        assert found["gradients"] < 1e-5
+        assert 0.4 < found["share"] < 0.6
 
 
 # ---- the launcher
