@@ -124,7 +124,8 @@ def test_gradients_that_no_shard_has_stay_none():
             used.grad = torch.full((3, 2), float(number + turn)) if number != 2 else None
             added.add(number)
             assert used.grad is None
-        added.give()
+        assert added.present == [True, False]
+        added.give(added.present)
         assert used.grad.tolist() == [[4.0 + 3 * turn] * 2] * 3
         assert unused.grad is None
         used.grad = None

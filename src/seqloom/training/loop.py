@@ -218,8 +218,10 @@ class _Loop:
             if asked or due:
                 self._checkpoint()
                 saved = time.monotonic()
-                interrupts.asked = int(asked) or None
-                interrupts.give_way()
+                if asked:
+                    interrupts.asked = int(asked)
+                if asked or self.updater.shards.processes == 1:
+                    interrupts.give_way()
         self._show(bar, shown)
 
     def _show(self, bar: progress.Bar, shown: int) -> int:

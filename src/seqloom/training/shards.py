@@ -78,12 +78,17 @@ def decide_cut(shards: int | None, fixed: Mapping[str, Any], where: str) -> Cut:
     process.
     """
     kept = fixed.get("shards", 1) if "steps" in fixed else None
-    if kept is not None and shards not in (None, kept):
-        raise ConfigError(
-            f"{where} was begun with {kept} shard{'s' * (kept > 1)}, not {shards}; leave shards out to "
-            "resume, or start over",
-            ["shards"],
-        )
+    if kept is not None:
+        begun = f"{where} was begun with {kept} shard{'s' * (kept > 1)}"
+        if shards not in (None, kept):
+            raise ConfigError(
+                f"{begun}, not {shards}; leave shards out to resume, or start over", ["shards"]
+            )
+        if kept % ranks.count():
+            raise ConfigError(
+                f"{begun}, which {ranks.count()} processes cannot share evenly; resume with a number of "
+                f"processes that divides {kept}, or start over"
+            )
     count = kept or shards or ranks.count()
     ranks.check_shards(count, ranks.count())
     return Cut(count, None if count == 1 else fixed.get("threads") or ranks.threads_of(count))
@@ -138,10 +143,14 @@ class Shards:
             self._sum = GradientSum(parameters, self.count, self.processes, self.rank)
         self._sum.add(number)
 
-    def give(self) -> None:
-        """Give the parameters the sum of all shards' gradients."""
-        if self._sum is not None:
-            self._sum.give()
+    def give(self, losses: Sequence[float]) -> float:
+        """Give the parameters the sum of all shards' gradients; return that of their losses."""
+        if self._sum is None:
+            return sum(losses)
+        told = ranks.share([*losses, *map(float, self._sum.present)])
+        own = len(self.own)
+        self._sum.give([any(there) for there in zip(*(values[own:] for values in told))])
+        return sum(loss for values in told for loss in values[:own])
 
     def orthogonal(self, matrices: Sequence[Tensor]) -> list[Tensor]:
         """Return `optimizers.orthogonal` of the matrices, dealt out to the shards: which of them are
@@ -281,11 +290,8 @@ class GradientSum:
             torch._foreach_copy_(copies, grads)
         self.tree.add(number, 1, side_by_side)
 
-    def give(self) -> None:
-        """Give each parameter the sum over all shards as its gradient; None where no shard has one."""
-        present: list[float] = list(map(float, self.present))
-        if self.processes > 1:
-            present = ranks.largest(*present)
+    def give(self, present: Sequence[bool]) -> None:
+        """Give each parameter the sum over all shards as its gradient, where any shard has one."""
         total = self._total()
         for p, view, there in zip(self.parameters, self._views(total), present):
             p.grad = view.to(p.dtype) if there else None

@@ -354,10 +354,9 @@ class Updater:
             self.shards.draw(step, number)
             losses.append(self._backward(index, part, count))
             self.shards.keep(number, learning)
-        self.shards.give()
+        total = self.shards.give(losses)
         self.shards.draw(step)
         self.cursor = parts[0][-1].following
-        total = self.shards.total(losses)
         self._check(total / count)
         self.scaler.unscale_(self.optimizer)
         if self.config.gradient_noise:
