@@ -213,8 +213,8 @@ class _Loop:
                 self._evaluate()
                 if self.pace is not None:
                     self.pace.evaluated(self._elapsed())
-            due = self.run is not None and time.monotonic() - saved > CHECKPOINT_SECONDS
-            asked, due = largest(interrupts.asked or 0, due)  # of any process
+            waited = self.run is not None and time.monotonic() - saved > CHECKPOINT_SECONDS
+            asked, due = largest(interrupts.asked or 0, waited)  # of any process
             if asked or due:
                 self._checkpoint()
                 saved = time.monotonic()

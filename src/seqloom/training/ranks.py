@@ -362,7 +362,8 @@ def exchange(sent: Sequence[tuple[int, Tensor]], received: Sequence[tuple[int, T
     group = _group()
     if group is None:
         return
-    work, tags = [], {}
+    work: list[Any] = []
+    tags: dict[Any, int] = {}
     for operation, pairs in ((group.irecv, received), (group.isend, sent)):
         for rank, tensor in pairs:
             tag = tags[operation, rank] = tags.get((operation, rank), -1) + 1
