@@ -200,6 +200,11 @@ def test_the_command_in_two_processes_and_in_one(folder, monkeypatch, capfd):
             "fit ngram works in one process, and 2 were started",
         ),
         (
+            ["lstm", "text", "--device", "cuda:1"],
+            {"RANK": "0", "WORLD_SIZE": "2"},
+            "device 'cuda:1' cannot be shared by several processes",
+        ),
+        (
             ["lstm", "text"],
             {"RANK": "0", "WORLD_SIZE": "2"},
             "RANK and WORLD_SIZE are set, but not MASTER_ADDR and MASTER_PORT",

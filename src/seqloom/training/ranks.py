@@ -123,7 +123,8 @@ def joined(device: str | None = None) -> Iterator[None]:
 
     if MEETING in os.environ:
         threading.Thread(target=_end_with_launcher, daemon=True).start()
-    rank, gpus = int(os.environ["RANK"]), _gpus(device)
+    rank = int(os.environ["RANK"])
+    gpus = _gpus(device)
     os.environ.setdefault("SEQLOOM_THREADS", str(max(core_count() // on_this_machine(), 1)))
     if gpus:
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", rank)) % gpus)
@@ -154,8 +155,11 @@ def joined(device: str | None = None) -> Iterator[None]:
 
 def _end_with_launcher() -> None:
     """Ask this process to end when its launcher, which holds the other end of stdin, is gone."""
-    while os.read(0, 1):
-        pass
+    try:
+        while os.read(0, 1):
+            pass
+    except OSError:  # no standard input: nobody holds its other end
+        return
     os.kill(os.getpid(), signal.SIGTERM)
 
 
@@ -175,7 +179,11 @@ def _gpus(device: str | None) -> int:
     """Return how many GPUs of NVIDIA this process sees and may use."""
     import torch
 
-    if device not in (None, "cuda") or not torch.cuda.is_available():
+    if device not in (None, "cpu", "cuda"):
+        raise ConfigError(
+            f"device {device!r} cannot be shared by several processes; give cuda, for a GPU each, or cpu"
+        )
+    if device == "cpu" or not torch.cuda.is_available():
         return 0
     local = on_this_machine() if _group() else int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     if local > torch.cuda.device_count():
