@@ -52,6 +52,7 @@ def run(count: int, seed: int) -> Counts:
         attack = Attack(Path(folder), counts)
         while counts.tried < count:
             attack.on(draw.choice(list(COMMANDS)), draw)
+    print(f"{attack.killed} ranks and {attack.ended} launchers were ended", file=sys.stderr)
     if attack.waits:
         waits = sorted(attack.waits)
         print(
@@ -65,6 +66,7 @@ def run(count: int, seed: int) -> Counts:
 class Attack:
     def __init__(self, place: Path, counts: Counts) -> None:
         self.place, self.counts, self.waits = place, counts, list[float]()
+        self.killed = self.ended = 0
         self.expected: dict[str, dict[str, str]] = {}
         self.seconds: dict[str, float] = {}
         text = bundled().text()
@@ -128,6 +130,7 @@ class Attack:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(ranks[index], signal.SIGKILL)
             begun = time.monotonic()
+            self.killed += 1
             trail.append(f"rank {index} of {processes} killed after {delay:.2f} s")
             if trained:
                 self._wait_until_it_goes_on(child, begun, processes)
@@ -168,6 +171,7 @@ class Attack:
             child.wait(delay)
         ranks = _children(child.pid)
         child.send_signal(how)
+        self.ended += child.poll() is None
         trail.append(f"{how.name} to the launcher of {processes} after {delay:.2f} s")
         err = child.communicate(timeout=PATIENCE)[1].decode()
         begun = time.monotonic()

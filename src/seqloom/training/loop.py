@@ -259,6 +259,8 @@ class _Loop:
             "planned_steps": self.planned_steps,
             "evaluate_every": self.length.evaluate_every,
         }
+        if self.updater.shards.count > 1:
+            options["shards"] = self.updater.shards.count
         return options | getattr(self.task, "chosen", {})
 
     def _say_length(self, pace: Pace, epochs: float, options: dict[str, Any]) -> None:
