@@ -31,10 +31,10 @@ ALL = {
 def test_several_processes(tmp_path):
     """Four shards in one process and in two: the same bytes of networks of every task, with dropout,
     accumulation, clipping, averages and carried states. Then what is refused: threads that differ, and a rank
-    that is started twice, while the others go on. And torch's own division of one network.
+    that is started twice, while the others go on. Torch's own division of one network; and a run of minutes.
     """
     names = list(NETWORKS)
-    equal, threads, twice, divided = in_groups(
+    equal, threads, twice, divided, timed = in_groups(
         [
             {"job": {"names": names, "train": ALL}, "environments": [{}, {}]},
             {
@@ -46,6 +46,10 @@ def test_several_processes(tmp_path):
                 "environments": [{"RANK": rank, "WORLD_SIZE": "2"} for rank in "011"],
             },
             {"job": {"divided": True}, "environments": [{}, {}]},
+            {
+                "job": {"names": ["gpt"], "train": {"minutes": 0.01}},
+                "environments": [{}, {}],
+            },
         ],
         tmp_path,
     )
@@ -72,6 +76,9 @@ def test_several_processes(tmp_path):
         assert found["outputs"] < 1e-5
         assert found["gradients"] < 1e-5
         assert 0.4 < found["share"] < 0.6
+
+    assert timed[0] == timed[1]  # both went by one clock
+    assert timed[0][0] == 0, timed
 
 
 # ---- the launcher

@@ -108,7 +108,8 @@ def train(
         with torch_threads(cut.threads):
             check_same_work(cut, facts)
             if "steps" in fixed:  # by an earlier start
-                length = Length(**{each.name: fixed[each.name] for each in fields(Length)})
+                names = {each.name for each in fields(Length)}
+                length = Length(**{name: value for name, value in fixed.items() if name in names})
             else:
                 told = decide_length(
                     task, config, device, groups, initial, lambda: from_first(clock), cut.shards

@@ -265,7 +265,7 @@ def from_first(decide: Callable[[], Any]) -> Any:
         except Exception as error:
             _send_all(group, json.dumps({"error": _first_line(error)}).encode())
             raise
-    data = _send_all(group, None if answer is None else json.dumps(answer).encode())
+    data = _send_all(group, None if answer is None else json.dumps(answer, default=float).encode())
     answer = json.loads(data)
     if "error" in answer:
         raise TrainingError(f"the first process has ended: {answer['error']}")
