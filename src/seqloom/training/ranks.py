@@ -130,14 +130,15 @@ def joined(device: str | None = None) -> Iterator[None]:
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", rank)) % gpus)
     wait = timedelta(seconds=_MEETING_SECONDS)
     try:
-        store = _store(size, wait)
-        if store.add(f"seqloom/{os.environ.get(ATTEMPT, '0')}/{rank}", 1) > 1:
+        store = dist.PrefixStore(f"seqloom-{os.environ.get(ATTEMPT, '0')}", _store(size, wait))
+        if store.add(f"rank {rank}", 1) > 1:
             raise ConfigError(
                 f"rank {rank} has been started twice; start ranks 0 to {size - 1} once each"
             )
+        store.wait([f"rank {each}" for each in range(size)], wait)
         dist.init_process_group(
             "cpu:gloo,cuda:nccl" if gpus else "gloo",
-            store=dist.PrefixStore(f"group/{os.environ.get(ATTEMPT, '0')}", store),
+            store=store,
             rank=rank,
             world_size=size,
             timeout=timedelta(seconds=_SILENT_SECONDS),
