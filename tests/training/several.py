@@ -22,7 +22,7 @@ from seqloom.training.config import TrainConfig
 from tests.fuzz import specimens
 
 ROOT = Path(__file__).parents[2]
-PATIENCE = 300  # seconds after which a test has failed, however busy the machine is
+PATIENCE = 900  # seconds after which a test has failed, however busy the machine is
 RNG = np.random.default_rng(0)
 LABELLED = [(" ".join(RNG.choice(["a", "b", "c", "d"], n)), "+-"[n % 2]) for n in range(1, 20)]
 TAGGED = [(text.split(), [f"T{word}" for word in text.split()]) for text, _ in LABELLED]
