@@ -222,7 +222,10 @@ class Attack:
         child.send_signal(how)
         self.ended += child.poll() is None
         trail.append(f"{how.name} to the launcher of {processes} after {delay:.2f} s")
-        err = child.communicate(timeout=PATIENCE)[1].decode()
+        try:
+            err = child.communicate(timeout=PATIENCE)[1].decode()
+        except subprocess.TimeoutExpired:  # whoever lives holds its stderr
+            return self._give_up(child, ranks)
         begun = time.monotonic()
         while any(_runs(pid) for pid in ranks):
             if time.monotonic() - begun > PROMPT:
@@ -236,10 +239,20 @@ class Attack:
 
     def _end(self, child: subprocess.Popen[bytes]) -> str:
         """Wait for the end, which must be a good one."""
-        err = child.communicate(timeout=PATIENCE)[1].decode()
+        try:
+            err = child.communicate(timeout=PATIENCE)[1].decode()
+        except subprocess.TimeoutExpired:
+            return self._give_up(child, _children(child.pid))
         if "Traceback" in err:
             return f"a trace: {err}"
         return f"ended with {child.returncode}: {err}" if child.returncode else ""
+
+    def _give_up(self, child: subprocess.Popen[bytes], ranks: list[int]) -> str:
+        child.kill()
+        for pid in ranks:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        return f"no end within {PATIENCE} s: {child.communicate()[1].decode()}"
 
     def _clean(self) -> None:
         import shutil
