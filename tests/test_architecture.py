@@ -548,11 +548,11 @@ def test_nothing_hides_the_standard_library(path):
 
 # ---- budgets: what the house may weigh. A commit that raises one of them says why.
 
-MAX_FILES = 556  # views of one prediction, gates that are held; what the studio asks; scaling laws
+MAX_FILES = 562  # gates that are held; what the studio asks; scaling laws; ranks, shards, their launcher
 MAX_KILOTOKENS = {  # thousands of Python tokens of a folder; "" are the files of the package itself
     "": 24,
     "charts": 46,  # runs and bands of a scaling law
-    "cli": 34,  # scaling
+    "cli": 36,  # scaling, the launcher of several processes
     "comparison": 40,  # kept after every rung, for whoever watches; plan, runs and answers of scaling
     "contracts": 37,
     "data": 65,
@@ -569,7 +569,7 @@ MAX_KILOTOKENS = {  # thousands of Python tokens of a folder; "" are the files o
     "tasks": 17,  # verbs of analogies and similarity
     "testing": 14,
     "text": 29,  # spellings of a published vocabulary without a loop over characters, at each start
-    "training": 18,
+    "training": 24,  # updates that several processes share
     "views": 70,  # one prediction, discounts, changed tables, clamp, without, gradients of every task
 }
 

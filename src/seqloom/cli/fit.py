@@ -142,19 +142,25 @@ def _command_for(name: str) -> click.Command:
     def fit(
         paths: tuple[str, ...], output: str, valid: str | None, as_json: bool, **options: Any
     ) -> None:
+        from seqloom.cli.several import one_of_several, started_several
         from seqloom.storage import check_target
+        from seqloom.training.ranks import is_first
 
-        reading = task.reading(**given(task.reading, options))
-        model, start = make_model(name, options_class, options)
-        check_target(output)
-        plan = prepare(name, options_class, output, options)
-        with plan.held():
-            learnt = task.read(paths, reading)
-            held_out = None if valid is None else task.read_valid(valid, reading)
-            begun = time.perf_counter()
-            fit_and_save(model, learnt, held_out, output, plan, start)
-            spent = time.perf_counter() - begun
-        _show(model, output, spent, held_out, as_json)
+        if started_several(name, paths, output, options):
+            return
+        with one_of_several(options.get("device")):
+            reading = task.reading(**given(task.reading, options))
+            model, start = make_model(name, options_class, options)
+            check_target(output)
+            plan = prepare(name, options_class, output, options)
+            with plan.held():
+                learnt = task.read(paths, reading)
+                held_out = None if valid is None else task.read_valid(valid, reading)
+                begun = time.perf_counter()
+                fit_and_save(model, learnt, held_out, output, plan, start)
+                spent = time.perf_counter() - begun
+            if is_first():
+                _show(model, output, spent, held_out, as_json)
 
     return fit
 

@@ -28,6 +28,27 @@ if TYPE_CHECKING:
     from seqloom.tasks.task import Task
 
 
+SEVERAL = ("processes", "restarts")  # options of training in several processes
+MOST = 1024
+
+
+def _several_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of training in several processes."""
+    function = click.option(
+        "--restarts",
+        type=click.IntRange(0, 1_000_000),
+        default=3,
+        help="How often --processes are started again from the last checkpoint after one has died.  "
+        "[default: 3]",
+    )(function)
+    return click.option(
+        "--processes",
+        type=click.IntRange(1, MOST),
+        help="Processes of this machine that share every update; torchrun starts them on several.  "
+        "[default: 1]",
+    )(function)
+
+
 def fitting_options(config: type[Config]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Add the options of fitting that this model can use."""
 
@@ -50,6 +71,7 @@ def fitting_options(config: type[Config]) -> Callable[[Callable[..., Any]], Call
                 help="cpu, cuda, cuda:1, mps  [default: a GPU if there is one]",
             )(function)
             function = config_options(TrainConfig)(function)
+            function = _several_options(function)
         if "memory" in config.fit_arguments:
             function = click.option(
                 "--memory",
@@ -126,7 +148,11 @@ def prepare(name: str, config_class: type[Config], output: str, options: dict[st
         check_precision(config, find_device(options["device"]))
         check_tensorboard(config)
         arguments |= {"train": config, "device": options["device"]}
-    return FitPlan(arguments, Path(f"{output.rstrip('/')}.run"), options["restart"])
+    from seqloom.training.ranks import started_again
+
+    # The processes of a run that began anew go on when they are started again.
+    restart = options["restart"] and not started_again()
+    return FitPlan(arguments, Path(f"{output.rstrip('/')}.run"), restart)
 
 
 def fit_and_save(
@@ -142,6 +168,7 @@ def fit_and_save(
         return
     from seqloom.storage import EVENTS, TRAINING_LOG, save
     from seqloom.training.checkpoint import LOG, Run
+    from seqloom.training.ranks import is_first, note_saved
 
     run = Run(plan.run)
     try:
@@ -152,9 +179,12 @@ def fit_and_save(
         raise
     except TrainingError as error:
         again = "; other settings need --restart" if run.has_checkpoint() else ""
-        raise TrainingError(f"{error}{again}") from error
+        raise type(error)(f"{error}{again}") from error
+    if not is_first():
+        return
     save(model, output, {TRAINING_LOG: plan.run / LOG, EVENTS: plan.run / EVENTS})
     run.clear()
+    note_saved()
 
 
 # ---- sections
@@ -217,10 +247,8 @@ def fit_sections(config: type[Config], task: Task) -> dict[str, list[str]]:
 
     data = [*_names(task.reading), *_names(TextConfig)]
     own = [name for name in _names(config) if name not in data]
-    training = ([*_names(TrainConfig), "device"] if "train" in config.fit_arguments else []) + [
-        "memory",
-        "restart",
-    ]
+    training = [*_names(TrainConfig), *SEVERAL, "device"] if "train" in config.fit_arguments else []
+    training += ["memory", "restart"]
     training += ["start"] if "start" in config.fit_arguments else []
     usual = ["output", "valid", *(name for name in USUAL if name in {*own, *training, *data})]
     spare = FIRST_TO_GO[: max(len(usual) - MOST_USUAL, 0)]
