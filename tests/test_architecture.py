@@ -22,6 +22,7 @@ LEVELS = {
     "studio": 11,
     "comparison": 10,
     "serving": 10,
+    "scale": 10,
     "tasks": 9,
     "views": 8,
     "interop": 8,

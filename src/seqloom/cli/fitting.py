@@ -50,6 +50,16 @@ def fitting_options(config: type[Config]) -> Callable[[Callable[..., Any]], Call
                 help="cpu, cuda, cuda:1, mps  [default: a GPU if there is one]",
             )(function)
             function = config_options(TrainConfig)(function)
+        if "cluster" in config.fit_arguments:
+            from seqloom.cli.clusters import cluster_options
+
+            function = click.option(
+                "--parts",
+                type=click.IntRange(1, 1 << 20),
+                help="With --cluster: cut the text into about so many parts; the model does not depend on "
+                "it.  [default: one a worker, of 64 MB at most]",
+            )(function)
+            function = cluster_options(function)
         if "memory" in config.fit_arguments:
             function = click.option(
                 "--memory",

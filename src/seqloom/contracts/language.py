@@ -204,16 +204,16 @@ class LanguageModel(TextTransformer, Model):
                 options = replace(
                     options, valid=encode_corpus(self.tokenizer, as_corpus(valid), unit=self.unit)
                 )
-            self.fit_info = {
-                **data_record(corpus),
-                "tokens": len(ids),
-                "units": int(np.count_nonzero(ids == self.tokenizer.eos_id)),
-            }
-            if 1 < len(files := corpus.file_hashes) <= MOST_FILES:
-                self.fit_info["data_files"] = [digest[:16] for digest in files]
+            self.record_text(corpus, len(ids), int(np.count_nonzero(ids == self.tokenizer.eos_id)))
             self.fit_ids(ids, options)
         self._decoders = Decoders()  # only now: decoders made during the fit have the old weights
         return self
+
+    def record_text(self, corpus: Corpus, tokens: int, units: int) -> None:
+        """Begin the record of the fit: which text it was."""
+        self.fit_info = {**data_record(corpus), "tokens": tokens, "units": units}
+        if 1 < len(files := corpus.file_hashes) <= MOST_FILES:
+            self.fit_info["data_files"] = [digest[:16] for digest in files]
 
     def make_tokenizer(self, data: Any) -> Tokenizer:
         """Make the tokenizer that `fit` would make from this text."""

@@ -79,6 +79,7 @@ class Document:
     folder: Folder | None = field(default=None, repr=False, compare=False)
     # where its bytes come from if they can be read once only
     pipe: Pipe | None = field(default=None, repr=False, compare=False)
+    first_line: int = 1  # the number of its first line, where it is a part of a file
 
     def part(self, start: int, stop: int) -> Document:
         """Return a document over a range of this one's content."""
@@ -325,7 +326,7 @@ def line_blocks(
 
 def numbered_lines(document: Document) -> Iterator[tuple[int, list[str]]]:
     """Yield some thousand lines without their ends, \\n or \\r\\n, after the number of the first."""
-    first = 1
+    first = document.first_line
     for block in line_blocks(document):
         text = block.decode("utf-8")
         lines = (

@@ -40,6 +40,31 @@ class GivenText(str):
     """A text that stands where the name of a file could stand, on the command line."""
 
 
+class Stretch(str):
+    """The path of a file of which some bytes are meant, from the beginning of a line to the end of one."""
+
+    name: str  # as it was given
+    start: int
+    stop: int | None
+    first_line: int
+    of_several: bool  # whether other files are read too, so that answers name theirs
+
+    @classmethod
+    def of(
+        cls,
+        path: str,
+        name: str,
+        start: int = 0,
+        stop: int | None = None,
+        first_line: int = 1,
+        of_several: bool = False,
+    ) -> Stretch:
+        stretch = cls(path)
+        stretch.name, stretch.start, stretch.stop = name, start, stop
+        stretch.first_line, stretch.of_several = first_line, of_several
+        return stretch
+
+
 def paths_of(source: object, reader: str) -> list[str | Path]:
     """Return the paths that a reader was given, one or several; refuse what is not a path."""
     if isinstance(source, (str, Path)):
@@ -107,6 +132,13 @@ def find_documents(
     encoding = check_encoding(encoding)
     if isinstance(source, GivenText):
         return [Document(quoted(source), data=to_bytes(source))]
+    if isinstance(source, Stretch):
+        whole = Document(source.name, Path(source), encoding=encoding)
+        return [
+            replace(
+                whole, start=source.start, stop=source.stop, first_line=source.first_line
+            )
+        ]
     if source == "-":
         through = arriving and _is_pipe(sys.stdin.buffer)
         return [(_arriving if through else _spool)(sys.stdin.buffer, "stdin", encoding)]
@@ -392,6 +424,20 @@ class DocumentList:
                 with suppress(_ReadAgain):
                     for piece in self._pieces(index):
                         bar.advance(len(piece.data))
+        self._settle()
+
+    def candidates(self) -> list[Document | Table]:
+        """Return all documents, whether they turn out to be text or not."""
+        return list(self._candidates)
+
+    def take_contents(self, contents: Sequence[Content | EncodingError]) -> None:
+        """Take what somebody else found out by reading each candidate: its content, or why it is not text."""
+        for index, found in enumerate(contents):
+            document = self._candidates[index]
+            if isinstance(found, EncodingError):
+                leave_out(document, found)
+            else:
+                self._candidates[index] = replace(document, content=found)
         self._settle()
 
     def _pieces(self, index: int) -> Iterator[Piece]:

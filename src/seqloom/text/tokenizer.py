@@ -88,10 +88,12 @@ class Tokenizer:
         config = self.config
         if config.vocab_file is not None:
             return Vocabulary.build(config.kind, read_list(Path(config.vocab_file), config.kind))
+        if (others := getattr(data, "token_counts", None)) is not None:  # who has workers that count
+            return Vocabulary.from_counts(others(self), config.min_count, config.vocab_size)
         total = TokenCounts(config.kind)
 
         def count(block: bytes) -> tuple[int, TokenCounts]:
-            return len(block), TokenCounts(config.kind).add(self._normalized(block))
+            return len(block), self.count(block)
 
         with progress.task("counting tokens", getattr(data, "n_bytes", None), "bytes") as bar:
             for size, counts in parallel_map(count, text_blocks(data, self.cut, _BLOCK)):
@@ -195,6 +197,10 @@ class Tokenizer:
         origin = np.repeat(np.arange(len(text)), [sizes[one] for one in text])
         stops = np.concatenate([[0], origin + 1])[found.stops]
         return Located(found.ids, np.concatenate([origin, [len(text)]])[found.starts], stops)
+
+    def count(self, block: bytes) -> TokenCounts:
+        """Count the tokens of a block, for a closed vocabulary."""
+        return TokenCounts(self.config.kind).add(self._normalized(block))
 
     def _normalized(self, data: bytes) -> bytes:
         return data if self.normalizer is None else self.normalizer.of_bytes(data)

@@ -44,19 +44,30 @@ class Levels:
 
 
 def count_ngrams(
-    ids: np.ndarray, order: int, vocab_size: int, eos_id: int, workspace: Workspace
+    ids: np.ndarray,
+    order: int,
+    vocab_size: int,
+    eos_id: int,
+    workspace: Workspace,
+    span: tuple[int, int] | None = None,
 ) -> Levels:
-    """Count all n-grams up to `order`. `ids` holds whole units, each closed by `eos_id`."""
+    """Count all n-grams up to `order`. `ids` holds whole units, each closed by `eos_id`.
+
+    `span`: only those that begin there; the ids around it say whether a unit begins, and what follows.
+    """
+    begin, end = span or (0, len(ids))
     if len(ids) >= 1 << 32:
         raise DataError(
             f"{len(ids):,} tokens: more than 4,294,967,295 cannot be counted in one model; split the corpus"
         )
     size = max(
-        workspace.memory // memory_needed(1, order) if workspace.memory else len(ids), 4 * order, 1
+        workspace.memory // memory_needed(1, order) if workspace.memory else end - begin,
+        4 * order,
+        1,
     )
-    bounds = [(lo, min(lo + size, len(ids))) for lo in range(0, len(ids), size)]
+    bounds = [(lo, min(lo + size, end)) for lo in range(begin, end, size)]
     with progress.task(
-        f"counting n-grams of order 1 to {order}", len(ids) * order, "tokens"
+        f"counting n-grams of order 1 to {order}", (end - begin) * order, "tokens"
     ) as bar:
         runs = [
             _count_block(ids, lo, hi, order, vocab_size, eos_id, workspace, bar)
@@ -65,7 +76,7 @@ def count_ngrams(
     if len(runs) == 1:
         return runs[0]
     progress.say(f"merging {len(runs)} sorted runs from disk ")
-    return _merge(runs, order, workspace)
+    return merge(runs, order, workspace)
 
 
 def memory_needed(n_tokens: int, order: int) -> int:
@@ -247,7 +258,7 @@ def _number_groups(
     return groups, node_suffix, node_count
 
 
-def _merge(runs: list[Levels], order: int, workspace: Workspace) -> Levels:
+def merge(runs: list[Levels], order: int, workspace: Workspace) -> Levels:
     """Merge the levels of the runs into their union; both are sorted in the same order."""
     vocab_size = runs[0].vocab_size
     n_words = vocab_size + 1

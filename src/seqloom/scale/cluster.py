@@ -1,0 +1,449 @@
+"""Workers that do tasks: local processes, or those of a Dask scheduler (Rocklin 2015, "Dask: parallel
+computation with blocked algorithms and task scheduling"; https://distributed.dask.org).
+
+Dask sends the tasks and sees that workers live; nothing else is left to it. Results are files (`work`), since
+Dask loses scattered data with its worker, and everything with its scheduler. So a worker or scheduler that
+dies costs the tasks that were running. Dask unpickles what it is sent: a scheduler on another machine is
+therefore used over TLS only.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import logging
+import os
+import queue
+import shutil
+import socket
+import tempfile
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from seqloom import progress
+from seqloom.directories import locked
+from seqloom.errors import ConfigError, MissingExtra, SeqloomError
+from seqloom.scale.work import PRESENT, STOP, Task, perform, result_of, versions
+
+ATTEMPTS = 3  # at a task, before it is given up
+REACHED = 3.0  # seconds in which a scheduler must answer
+PATIENCE = 60.0  # seconds to wait for a worker, or for a scheduler that is gone
+MOST_PROCESSES = 256
+SECURE = ("tls", "wss")
+
+_POLL = 0.2  # seconds between two looks at the scheduler
+
+
+class ClusterError(SeqloomError):
+    """There is no cluster at the address, or it cannot be used."""
+
+
+class Place(NamedTuple):
+    """Where the workers are."""
+
+    processes: int | None = None  # on this machine; None: those of the scheduler at `address`
+    address: str = ""
+
+    @classmethod
+    def named(cls, where: str) -> Place:
+        """Read what `--cluster` names: a number of processes, an address, or Dask's scheduler file."""
+        if where.isascii() and where.isdigit():
+            if not 1 <= int(where[:9]) <= MOST_PROCESSES:
+                raise ConfigError(
+                    f"--cluster {where[:20]}: from 1 to {MOST_PROCESSES} local processes, or the address of "
+                    "a Dask scheduler"
+                )
+            return cls(int(where))
+        if where.endswith(".json"):
+            try:
+                where = str(json.loads(Path(where).read_text("utf-8"))["address"])
+            except (OSError, ValueError, KeyError, TypeError):
+                raise ConfigError(
+                    f"--cluster {where}: not a scheduler file of Dask; name one that `dask scheduler "
+                    "--scheduler-file` wrote"
+                ) from None
+        return cls(None, checked_address(where))
+
+
+def checked_address(address: str) -> str:
+    """Return the address of a scheduler; refuse one without TLS that is not on this machine.
+
+    >>> checked_address("127.0.0.1:8786"), checked_address("tls://head:8786")
+    ('tcp://127.0.0.1:8786', 'tls://head:8786')
+    """
+    scheme, mark, rest = address.partition("://")
+    scheme, rest = (scheme, rest) if mark else ("tcp", address)
+    host, _, port = rest.rpartition(":")
+    if not (host and port.isascii() and port.isdigit() and 0 < int(port[:6]) < 1 << 16):
+        raise ConfigError(
+            f"--cluster {address}: expected a number of local processes, an address such as "
+            "tls://head:8786, or a scheduler file (.json)"
+        )
+    if scheme not in SECURE and not (scheme in ("tcp", "ws") and _is_local(host.strip("[]"))):
+        raise ConfigError(
+            f"--cluster {address}: Dask unpickles what it is sent, so another machine is reached over TLS "
+            f"only: tls://{rest}, with the certificates in Dask's configuration (distributed.comm.tls)"
+        )
+    return f"{scheme}://{rest}"
+
+
+def _is_local(host: str) -> bool:
+    """Return whether this names the machine itself, whatever a name server says."""
+    with suppress(ValueError):
+        return ipaddress.ip_address(host).is_loopback
+    return host == "localhost"
+
+
+def require_dask() -> None:
+    """Refuse, before any work, where Dask is missing."""
+    from importlib.util import find_spec
+
+    if find_spec("distributed") is None:
+        raise MissingExtra("--cluster needs Dask; pip install 'seqloom[scale]'")
+
+
+class Cluster:
+    """Workers for the time of a `with` block."""
+
+    def __init__(self, where: str | Place) -> None:
+        require_dask()
+        self.place = where if isinstance(where, Place) else Place.named(where)
+        self.run = uuid.uuid4().hex[:12]
+        self._client: Any = None
+        self._local: Any = None
+
+    def __enter__(self) -> Cluster:
+        # Dask's own words are about its machinery; what matters of it is said here
+        for name in ("distributed", "tornado", "asyncio"):
+            logging.getLogger(name).setLevel(logging.CRITICAL)
+        try:
+            self._connect()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    @property
+    def name(self) -> str:
+        return (
+            self.place.address
+            or f"{self.place.processes} local process{'es' * (self.place.processes != 1)}"
+        )
+
+    def _connect(self) -> None:
+        import dask
+        from distributed import Client, LocalCluster
+
+        dask.config.set({"distributed.comm.timeouts.connect": f"{REACHED}s"})
+        if self.place.processes is not None:
+            self._local = LocalCluster(
+                n_workers=self.place.processes,
+                threads_per_worker=1,
+                processes=True,
+                host="127.0.0.1",
+                dashboard_address=None,
+                silence_logs=logging.CRITICAL,
+                memory_limit=0,  # no more than one process would be refused
+                env={"SEQLOOM_THREADS": "1"},
+            )
+            self._client = Client(self._local, set_as_default=False)
+            return
+        address = self.place.address
+        _check_reached(address)
+        try:
+            self._client = Client(
+                address, timeout=REACHED, set_as_default=False, security=_security(address)
+            )
+        except (OSError, TimeoutError, ValueError, TypeError) as error:
+            raise ClusterError(
+                f"what answers at {address} is no Dask scheduler of this version "
+                f"({type(error).__name__}); look at the address and at the versions of Dask"
+            ) from None
+        self._await_worker()
+        for worker in self.addresses():
+            checked_address(worker)
+
+    def addresses(self) -> list[str]:
+        """Return the addresses of the workers."""
+        return list(self._client.scheduler_info(n_workers=-1)["workers"])
+
+    def _await_worker(self) -> None:
+        deadline, said = time.monotonic() + PATIENCE, False
+        while not self._client.nthreads():
+            if not said:
+                progress.say(f"{self.name} has no worker yet; waiting for one")
+                said = True
+            if time.monotonic() > deadline:
+                raise ClusterError(
+                    f"{self.name} has no worker; start one: dask worker {self.place.address}"
+                )
+            time.sleep(_POLL)
+
+    def size(self) -> int:
+        """Return how many tasks can run at once."""
+        return sum(self._client.nthreads().values())
+
+    def close(self) -> None:
+        """Leave the cluster; end the workers that were started here."""
+        processes = _processes(self._local)
+        with suppress(Exception):
+            if self._client is not None:
+                self._client.close(timeout=1)
+        with suppress(Exception):
+            if self._local is not None:
+                self._local.close(timeout=2)
+        for pid in processes:
+            with suppress(OSError):
+                os.kill(pid, 9)
+        self._client = self._local = None
+
+    def stop(self, work: Path) -> None:
+        """End the tasks of this run: those that are waiting are dropped, those on workers end soon."""
+        with suppress(OSError):
+            (work / f"{STOP}{self.run}").touch()
+        if self._local is not None:
+            self.close()
+
+    def do(self, tasks: Sequence[Task], work: Path, label: str, unit: str = "") -> list[Any]:
+        """Do all tasks; return what they returned, in their order.
+
+        One that fails is tried again, here or elsewhere; if some fail three times, the rest is finished and
+        they are named.
+        """
+        return list(self.results(tasks, work, label, unit))
+
+    def results(
+        self, tasks: Sequence[Task], work: Path, label: str, unit: str = ""
+    ) -> Iterator[Any]:
+        """Yield what each task returned, in their order and as soon as all before it are done."""
+        job = _Job(self, tasks, work)
+        with progress.task(label, sum(task.weight for task in tasks), unit) as bar:
+            yield from job.run(bar)
+
+    def submit(self, task: Task, work: Path, priority: int) -> Any:
+        """Send a task to the scheduler."""
+        job = {
+            "function": task.function,
+            "arguments": task.arguments,
+            "name": task.name,
+            "work": str(work),
+            "run": self.run,
+            "versions": versions(),
+        }
+        return self._client.submit(
+            perform, job, key=f"{task.name}-{uuid.uuid4().hex[:8]}", pure=False, priority=-priority
+        )
+
+    @property
+    def lost(self) -> bool:
+        """Return whether the scheduler is gone."""
+        return self._client is None or self._client.status != "running"
+
+    def reconnect(self, work: Path) -> None:
+        """Wait for the scheduler to come back."""
+        progress.say(
+            f"the scheduler at {self.name} is gone; waiting {PATIENCE:.0f} s for it (what is finished is kept)"
+        )
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                self.close()
+                self._connect()
+                return
+            except SeqloomError:
+                if time.monotonic() > deadline:
+                    raise ClusterError(
+                        f"the scheduler at {self.name} is gone; what is finished is kept in {work}: the same "
+                        "command goes on when it is back"
+                    ) from None
+                time.sleep(1)
+
+
+def _security(address: str) -> Any:
+    from distributed.security import Security
+
+    if address.partition("://")[0] not in SECURE:
+        return None
+    security = Security(require_encryption=True)
+    if not security.tls_ca_file:
+        raise ConfigError(
+            f"--cluster {address}: Dask's configuration has no certificates; set distributed.comm.tls.ca-file "
+            "and those of the client"
+        )
+    return security
+
+
+def _check_reached(address: str) -> None:
+    """Refuse an address where nobody listens, in one line and at once."""
+    host, _, port = address.partition("://")[2].rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=REACHED).close()
+    except OSError as error:
+        why = "no answer" if isinstance(error, TimeoutError) else error.strerror or str(error)
+        raise ClusterError(
+            f"there is no cluster at {address} ({why}); start one (dask scheduler, dask worker), or name a "
+            "number of local processes"
+        ) from None
+
+
+def _processes(local: Any) -> list[int]:
+    """Return the processes of local workers."""
+    with suppress(Exception):
+        return [nanny.pid for nanny in local.workers.values() if nanny.pid]
+    return []
+
+
+# ---- a job
+
+
+class _Job:
+    """Tasks on their way: sent, repeated where they fail, in order when they are done."""
+
+    def __init__(self, cluster: Cluster, tasks: Sequence[Task], work: Path) -> None:
+        self.cluster, self.tasks, self.work = cluster, tasks, work
+        self.arrived: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self.sent: dict[Any, int] = {}  # futures and the numbers of their tasks
+        self.failures = [0] * len(tasks)
+        self.failed: dict[int, str] = {}
+        self.done: dict[int, Any] = {}
+        self.said: dict[str, None] = {}  # in order, each once
+
+    def run(self, bar: progress.Bar) -> Iterator[Any]:
+        for number, task in enumerate(self.tasks):
+            if (found := result_of(self.work / task.name)) is not None:
+                self._finish(number, found, bar)
+        if self.done and len(self.done) < len(self.tasks):
+            progress.say(f"{len(self.done):,} of {len(self.tasks):,} parts are there already")
+        next_one = 0
+        try:
+            self._send(n for n in range(len(self.tasks)) if n not in self.done)
+            while True:
+                while next_one in self.done:
+                    yield self.done.pop(next_one)
+                    next_one += 1
+                if not self.sent:
+                    break
+                self._take(bar)
+        except BaseException:
+            self.cluster.stop(self.work)
+            raise
+        finally:
+            for message in self.said:
+                progress.say(message)
+        if self.failed:
+            number, why = next(iter(self.failed.items()))
+            others = f"; so did {len(self.failed) - 1:,} more" if len(self.failed) > 1 else ""
+            finished = len(self.tasks) - len(self.failed)
+            raise SeqloomError(
+                f"{self.tasks[number].label} failed {ATTEMPTS} times: {why}{others}; the other {finished:,} of "
+                f"{len(self.tasks):,} parts are done and kept in {self.work}: the same command goes on"
+            )
+
+    def _send(self, numbers: Iterable[int]) -> None:
+        for number in numbers:
+            future = self.cluster.submit(self.tasks[number], self.work, number)
+            self.sent[future] = number
+            future.add_done_callback(self.arrived.put)
+
+    def _take(self, bar: progress.Bar) -> None:
+        """Take what has arrived, or look whether the scheduler is still there."""
+        try:
+            future = self.arrived.get(timeout=_POLL)
+        except queue.Empty:
+            if self.cluster.lost:
+                again = [*self.sent.values()]
+                self.sent.clear()
+                self.cluster.reconnect(self.work)
+                self._send(number for number in again if not self._found(number, bar))
+            return
+        number = self.sent.pop(future, None)
+        if number is None:  # of a scheduler that is gone
+            return
+        if future.status == "finished":
+            result = future.result()
+            if "values" in result:
+                self._finish(number, result, bar)
+            elif "stopped" in result:
+                raise KeyboardInterrupt
+            else:
+                self._fail(number, result["error"])
+        elif self.cluster.lost or future.status in ("cancelled", "lost"):
+            self.sent[future] = number  # sent again as soon as the scheduler is back
+            if not self.cluster.lost:
+                del self.sent[future]
+                self._send([number])
+        else:
+            self._fail(number, _why(future))
+        future.release()
+
+    def _found(self, number: int, bar: progress.Bar) -> bool:
+        if (found := result_of(self.work / self.tasks[number].name)) is not None:
+            self._finish(number, found, bar)
+        return found is not None
+
+    def _finish(self, number: int, result: dict[str, Any], bar: progress.Bar) -> None:
+        self.done[number] = result["values"]
+        self.said |= dict.fromkeys(result["said"])
+        bar.advance(self.tasks[number].weight)
+
+    def _fail(self, number: int, why: str) -> None:
+        self.failures[number] += 1
+        if self.failures[number] < ATTEMPTS:
+            self._send([number])
+        else:
+            self.failed[number] = why
+
+
+def _why(future: Any) -> str:
+    """Return in one line why a task ended without a result."""
+    error = future.exception()
+    if type(error).__name__ == "KilledWorker":
+        return f"{error.allowed_failures + 1} workers died while they did it"
+    if isinstance(error, ImportError):
+        return f"the worker cannot import what it needs ({error}); install the same seqloom there"
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"
+
+
+# ---- directories of jobs
+
+
+@contextmanager
+def working(output: str | Path | None, work: str | None = None) -> Iterator[Path]:
+    """Yield the directory of a job's partial results: `work`, or OUTPUT.work beside what is made, or a
+    temporary one; it is removed when the job is done, and kept when it is not.
+    """
+    if work is None and output is None:
+        with tempfile.TemporaryDirectory(prefix="seqloom-work-") as temporary:
+            (Path(temporary) / PRESENT).touch()
+            yield Path(temporary)
+        return
+    folder = Path(os.path.abspath(work if work is not None else f"{str(output).rstrip('/')}.work"))
+    with locked(
+        folder.with_name(f".{folder.name}.lock"),
+        lambda who: f"{folder} is used by {who}; wait for it, or name another directory (--work)",
+    ):
+        _begin(folder)
+        yield folder
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _begin(folder: Path) -> None:
+    """Make the directory; refuse one with other things, and remove what killed tasks left."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not (folder / PRESENT).exists() and any(folder.iterdir()):
+            raise ConfigError(f"{folder} holds other things; name a new directory (--work)")
+        (folder / PRESENT).touch()
+        for left in [*folder.glob(".*.partial"), *folder.glob(f"{STOP}*")]:
+            shutil.rmtree(left) if left.is_dir() else left.unlink()
+    except OSError as error:
+        raise ConfigError(
+            f"{folder}: cannot be used for partial results ({error.strerror}); name another directory (--work)"
+        ) from None
