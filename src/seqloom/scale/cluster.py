@@ -156,12 +156,13 @@ class Cluster:
             self._client = Client(self._local, set_as_default=False)
             return
         address = self.place.address
+        security = _security(address)
         _check_reached(address)
         try:
             self._client = Client(
-                address, timeout=REACHED, set_as_default=False, security=_security(address)
+                address, timeout=REACHED, set_as_default=False, security=security
             )
-        except (OSError, TimeoutError, ValueError, TypeError) as error:
+        except Exception as error:  # whatever comes of bytes of another protocol
             raise ClusterError(
                 f"what answers at {address} is no Dask scheduler of this version "
                 f"({type(error).__name__}); look at the address and at the versions of Dask"
@@ -169,6 +170,12 @@ class Cluster:
         self._await_worker()
         for worker in self.addresses():
             checked_address(worker)
+
+    @property
+    def address(self) -> str:
+        """Return the address of the scheduler."""
+        found: str = self._client.scheduler.address
+        return found
 
     def addresses(self) -> list[str]:
         """Return the addresses of the workers."""
@@ -342,8 +349,8 @@ class _Job:
             others = f"; so did {len(self.failed) - 1:,} more" if len(self.failed) > 1 else ""
             finished = len(self.tasks) - len(self.failed)
             raise SeqloomError(
-                f"{self.tasks[number].label} failed {ATTEMPTS} times: {why}{others}; the other {finished:,} of "
-                f"{len(self.tasks):,} parts are done and kept in {self.work}: the same command goes on"
+                f"{self.tasks[number].label} failed {ATTEMPTS} times: {why}{others}; the other {finished:,} "
+                f"of {len(self.tasks):,} parts are done and kept in {self.work}: the same command goes on"
             )
 
     def _send(self, numbers: Iterable[int]) -> None:
@@ -445,5 +452,6 @@ def _begin(folder: Path) -> None:
             shutil.rmtree(left) if left.is_dir() else left.unlink()
     except OSError as error:
         raise ConfigError(
-            f"{folder}: cannot be used for partial results ({error.strerror}); name another directory (--work)"
+            f"{folder}: cannot be used for partial results ({error.strerror}); name another directory "
+            "(--work)"
         ) from None
