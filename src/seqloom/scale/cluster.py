@@ -339,7 +339,8 @@ class _Job:
                     break
                 self._take(bar)
         except BaseException:
-            self.cluster.stop(self.work)
+            if self.sent:  # else whoever asked has all that they wanted
+                self.cluster.stop(self.work)
             raise
         finally:
             for message in self.said:
