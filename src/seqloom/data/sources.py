@@ -426,6 +426,11 @@ class DocumentList:
                         bar.advance(len(piece.data))
         self._settle()
 
+    @property
+    def given_name(self) -> str | None:
+        """Return the name that it was given, if any."""
+        return self._name
+
     def candidates(self) -> list[Document | Table]:
         """Return all documents, whether they turn out to be text or not."""
         return list(self._candidates)

@@ -74,7 +74,7 @@ class SharedCorpus(Corpus):
     @classmethod
     def of(cls, corpus: Corpus, cluster: Cluster, work: Path, ranges: int | None) -> SharedCorpus:
         """Let workers read a corpus, cut into about so many ranges; refuse what is in no file."""
-        shared = cls(corpus.candidates(), corpus.name)
+        shared = cls(corpus.candidates(), corpus.given_name)
         for document in shared.candidates():
             plain = document.rows.document if isinstance(document, Table) else document
             if plain.path is None or plain.open_file is not None or plain.pipe is not None:
