@@ -66,8 +66,13 @@ def workers(cluster: str, work: str | None, output: str | None) -> Iterator[Work
     from seqloom.scale.cluster import Cluster, working
 
     given = Cluster(cluster)  # refused before anything is written
-    with working(output, work) as folder, given as opened:
-        yield Work(opened, folder)
+    with working(output, work) as folder:
+        try:
+            with given as opened:
+                yield Work(opened, folder)
+        except KeyboardInterrupt as error:
+            kept = f"; what is finished is kept in {folder}: run the same command to go on"
+            raise type(error)(f"interrupted{kept if output or work else ''}") from None
 
 
 def refuse_work(cluster: str | None, work: str | None, parts: int | None = None) -> None:

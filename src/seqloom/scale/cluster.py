@@ -15,8 +15,10 @@ import logging
 import os
 import queue
 import shutil
+import signal
 import socket
 import tempfile
+import threading
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
@@ -115,6 +117,7 @@ class Cluster:
         self.run = uuid.uuid4().hex[:12]
         self._client: Any = None
         self._local: Any = None
+        self._started: set[int] = set()  # processes
 
     def __enter__(self) -> Cluster:
         # Dask's own words are about its machinery; what matters of it is said here
@@ -143,17 +146,19 @@ class Cluster:
 
         dask.config.set({"distributed.comm.timeouts.connect": f"{REACHED}s"})
         if self.place.processes is not None:
-            self._local = LocalCluster(
-                n_workers=self.place.processes,
-                threads_per_worker=1,
-                processes=True,
-                host="127.0.0.1",
-                dashboard_address=None,
-                silence_logs=logging.CRITICAL,
-                memory_limit=0,  # no more than one process would be refused
-                env={"SEQLOOM_THREADS": "1"},
-            )
+            with _without_interrupts():
+                self._local = LocalCluster(
+                    n_workers=self.place.processes,
+                    threads_per_worker=1,
+                    processes=True,
+                    host="127.0.0.1",
+                    dashboard_address=None,
+                    silence_logs=logging.CRITICAL,
+                    memory_limit=0,  # no more than one process would be refused
+                    env={"SEQLOOM_THREADS": "1"},
+                )
             self._client = Client(self._local, set_as_default=False)
+            self._started = {nanny.pid for nanny in self._local.workers.values()}
             return
         address = self.place.address
         security = _security(address)
@@ -199,17 +204,28 @@ class Cluster:
 
     def close(self) -> None:
         """Leave the cluster; end the workers that were started here."""
-        processes = _processes(self._local)
+        # Dask would wait for what they do, and start new ones in their place
+        for nanny in [] if self._local is None else self._local.workers.values():
+            nanny.auto_restart = False
+        for pid in self._processes():
+            with suppress(OSError):
+                os.kill(pid, signal.SIGTERM if os.name == "nt" else signal.SIGKILL)
         with suppress(Exception):
             if self._client is not None:
                 self._client.close(timeout=1)
         with suppress(Exception):
             if self._local is not None:
                 self._local.close(timeout=2)
-        for pid in processes:
-            with suppress(OSError):
-                os.kill(pid, 9)
         self._client = self._local = None
+
+    def _processes(self) -> set[int]:
+        """Return the processes of local workers: those that were started, and those that replaced them."""
+        if self._local is None:
+            return set()
+        from psutil import Process
+
+        known = {nanny.pid for nanny in self._local.workers.values()} | self._started
+        return known & {child.pid for child in Process().children()}
 
     def stop(self, work: Path) -> None:
         """End the tasks of this run: those that are waiting are dropped, those on workers end soon."""
@@ -300,11 +316,28 @@ def _check_reached(address: str) -> None:
         ) from None
 
 
-def _processes(local: Any) -> list[int]:
-    """Return the processes of local workers."""
-    with suppress(Exception):
-        return [nanny.pid for nanny in local.workers.values() if nanny.pid]
-    return []
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Hold signals back while workers start, which half-started ones would not survive; and keep Ctrl-C from
+    them for good: they are ended by this process.
+    """
+    if not hasattr(signal, "pthread_sigmask") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    from multiprocessing import resource_tracker
+
+    resource_tracker.ensure_running()  # it would take the block away when it starts
+    # Dask's thread begins here, and processes have the mask of the thread that starts them
+    held: list[int] = []
+    handler = signal.signal(signal.SIGTERM, lambda number, frame: held.append(number))
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, handler)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if held:
+            signal.raise_signal(signal.SIGTERM)
 
 
 # ---- a job
