@@ -152,9 +152,10 @@ class Answerer(Model):
     def _found(self, pairs: list[tuple[str, str]]) -> list[Found]:
         found: list[Found] = []
         with progress.task("answering", len(pairs), "questions") as bar:
-            for begin in range(0, len(pairs), BATCH):
-                found += self.find_spans(pairs[begin : begin + BATCH])
-                bar.advance(len(pairs[begin : begin + BATCH]))
+            batches = [pairs[low : low + BATCH] for low in range(0, len(pairs), BATCH)]
+            for some in self.each_batch("find_spans", batches):
+                found += some
+                bar.advance(len(some))
         return found
 
     def _answer(self, pair: tuple[str, str], found: Found) -> Answer:

@@ -226,11 +226,9 @@ class Classifier(Model):
             return np.empty((0, len(self.classes)))
         parts = []
         with progress.collecting(), progress.task("classifying", len(examples), self._noun) as bar:
-            for start in range(0, len(examples), BATCH):
-                batch = examples[start : start + BATCH]
-                parts.append(
-                    check_table(self.class_log_probs(batch), len(batch), len(self.classes))
-                )
+            batches = [examples[low : low + BATCH] for low in range(0, len(examples), BATCH)]
+            for batch, found in zip(batches, self.each_batch("class_log_probs", batches)):
+                parts.append(check_table(found, len(batch), len(self.classes)))
                 bar.advance(len(parts[-1]))
         return check_scores(np.concatenate(parts) if len(parts) > 1 else parts[0])
 

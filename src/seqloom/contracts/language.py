@@ -165,6 +165,10 @@ class LanguageModel(TextTransformer, Model):
         continued = continued_by_steps if self.context is None else continued_by_context
         return continued(self, ids, state)
 
+    def portion_log_probs(self, ids: np.ndarray) -> np.ndarray:
+        """Return the log-probability of each token of whole units."""
+        return self.reading()(ids)
+
     def reading(self) -> Reading:
         """Return a function that scores consecutive portions of one text: ids to log-probabilities."""
         return TextReading(self)

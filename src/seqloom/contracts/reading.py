@@ -81,9 +81,16 @@ def portions(
     """Yield the ids of a corpus, `</s>` at the end of every unit, and their log-probabilities,
     many at a time.
     """
-    reading = reading or model.reading()
     blocks = encoded_blocks(model.tokenizer, corpus, model.unit, label="scoring")
-    for ids in _cut(blocks, model.portion, None if model.carry else model.tokenizer.eos_id):
+    cut = _cut(blocks, model.portion, None if model.carry else model.tokenizer.eos_id)
+    if reading is None and "each_batch" in vars(model):  # there are workers
+        whole = list(cut)
+        if not model.carry and all(ids[-1] == model.tokenizer.eos_id for ids in whole):
+            yield from zip(whole, model.each_batch("portion_log_probs", whole))
+            return
+        cut = iter(whole)
+    reading = reading or model.reading()
+    for ids in cut:
         yield ids, reading(ids)
 
 

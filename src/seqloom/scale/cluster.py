@@ -207,6 +207,8 @@ class Cluster:
         # Dask would wait for what they do, and start new ones in their place
         for nanny in [] if self._local is None else self._local.workers.values():
             nanny.auto_restart = False
+        if self._local is not None:
+            self._local.shutdown_on_close = False  # or it would try once more, for ten seconds
         for pid in self._processes():
             with suppress(OSError):
                 os.kill(pid, signal.SIGTERM if os.name == "nt" else signal.SIGKILL)
