@@ -42,9 +42,9 @@ def run(quick: bool, only: str) -> None:
 
 def _counting(cluster: object, work: Path, times: int) -> tuple[str, ...]:
     """Fit a model with two workers, and in one process with two threads."""
-    from seqloom.scale.cluster import working
     from seqloom.scale.corpora import SharedCorpus
     from seqloom.scale.counting import fit_ngrams
+    from seqloom.scale.work import working
 
     found = None if SMOKE else data("text8_prefix", "text8_prefix.txt")
     text = work / "text.txt"

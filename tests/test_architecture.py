@@ -549,14 +549,14 @@ def test_nothing_hides_the_standard_library(path):
 
 # ---- budgets: what the house may weigh. A commit that raises one of them says why.
 
-MAX_FILES = 550  # views of one prediction, discounts, gates that are held; what the studio asks
+MAX_FILES = 564  # a cluster; views of one prediction, discounts, gates that are held; what the studio asks
 MAX_KILOTOKENS = {  # thousands of Python tokens of a folder; "" are the files of the package itself
     "": 24,
     "charts": 45,
-    "cli": 33,
+    "cli": 37,  # parts of predict, score, translate, tokenize and embed, which workers do
     "comparison": 34,  # kept after every rung, for whoever watches
     "contracts": 37,
-    "data": 65,
+    "data": 67,  # stretches of files, and files elsewhere
     "decoding": 17,
     "interop": 46,  # windows and rows of questions in ONNX graphs, so that their scripts are short
     "kernels": 52,
@@ -565,6 +565,7 @@ MAX_KILOTOKENS = {  # thousands of Python tokens of a folder; "" are the files o
     "nn": 38,
     "reference": 11,
     "runtime": 26,  # recurrent networks read pieces of prompts
+    "scale": 13,  # tasks whose results are files, parts of many files, counting in ranges
     "serving": 23,  # turns by request, long answers in pieces
     "studio": 15,  # comparisons of dropped files, lessons, maps, runs, series, planes
     "tasks": 17,  # verbs of analogies and similarity

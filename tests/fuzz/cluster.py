@@ -1,8 +1,9 @@
 """Jobs on a cluster whose workers, scheduler or command are killed at random moments, and which must end with
 the bytes of one process.
 
-A scheduler and two workers are processes of their own, as on several machines; whoever looks after them starts
-a scheduler that is gone again, with its workers. Where the command itself was ended, the same command goes on.
+A scheduler and two workers are processes of their own, as on several machines; whoever looks after them
+starts a scheduler that is gone again, with its workers. Where the command itself was ended, the same command
+goes on.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory):
     """Two workers on this machine."""
@@ -25,7 +26,7 @@ def address(cluster):
 @pytest.fixture
 def work(tmp_path):
     """A directory of partial results."""
-    from seqloom.scale.cluster import working
+    from seqloom.scale.work import working
 
     with working(None, os.fspath(tmp_path / "work")) as folder:
         yield folder

@@ -108,7 +108,9 @@ def test_what_makes_no_sense_on_a_cluster_is_refused(seqloom, made, address):  #
 
 def test_options_of_a_cluster_need_one(seqloom, made):  # noqa: F811
     os.chdir(made)
-    assert "--work is for --cluster" in seqloom("score", "words", "few.txt", "--work", "w").one_line()
+    assert (
+        "--work is for --cluster" in seqloom("score", "words", "few.txt", "--work", "w").one_line()
+    )
     ran = seqloom("fit", "ngram", "few.txt", "-o", "out", "--parts", "3")
     assert "--parts is for --cluster" in ran.one_line()
 

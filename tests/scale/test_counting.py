@@ -1,4 +1,4 @@
-"""n-grams counted by two workers: the same model as that of one process, to the byte, however the text is cut."""
+"""n-grams counted by two workers: the same model as in one process, to the byte, however the text is cut."""
 
 import os
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("distributed")
 
 from seqloom.data.corpus import bundled
-from tests.cli.conftest import seqloom  # noqa: F811,F401
+from tests.cli.conftest import seqloom  # noqa: F401
 
 
 def files(folder):

@@ -63,7 +63,8 @@ class Work:
 @contextmanager
 def workers(cluster: str, work: str | None, output: str | None) -> Iterator[Work]:
     """Yield workers and the directory of a job; without an output and --work it is a temporary one."""
-    from seqloom.scale.cluster import Cluster, working
+    from seqloom.scale.cluster import Cluster
+    from seqloom.scale.work import working
 
     given = Cluster(cluster)  # refused before anything is written
     with working(output, work) as folder:

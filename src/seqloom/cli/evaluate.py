@@ -83,13 +83,14 @@ def command(
     if cluster is None:
         outcome = task.evaluate(loaded, model, data, reading, evaluation)
     else:
+        from seqloom.contracts.reading import SHARED
         from seqloom.scale.evaluating import share
 
         facts = model_facts(model)
         with workers(cluster, work, None) as given:
             share(loaded, given.cluster, given.folder, facts["model"], facts["digest"])
             outcome = task.evaluate(loaded, model, data, reading, evaluation)
-        del loaded.each_batch
+            delattr(loaded, SHARED)
     if card:
         _add(loaded, model, data, reading, outcome.values or {}, getattr(evaluation, "on", None))
     emit(outcome.values) if as_json else click.echo(outcome.text)

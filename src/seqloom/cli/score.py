@@ -201,7 +201,9 @@ def score_part(
     assert task.scoring is not None
     before = part["before"]
     if tokens and before is None:
-        raise ConfigError("--tokens numbers the lines; give it one file, or plain text, with --cluster")
+        raise ConfigError(
+            "--tokens numbers the lines; give it one file, or plain text, with --cluster"
+        )
 
     def lines() -> Iterator[str]:
         scoring = task.scoring.from_dict(options)  # type: ignore[union-attr]

@@ -16,6 +16,7 @@ import numpy as np
 from seqloom import progress
 from seqloom.contracts.base import Model
 from seqloom.contracts.fitting import FitOptions
+from seqloom.contracts.reading import each_batch
 from seqloom.contracts.saving import Kind
 from seqloom.data.answering import Questions, as_questions
 from seqloom.data.examples import is_column, values
@@ -153,7 +154,7 @@ class Answerer(Model):
         found: list[Found] = []
         with progress.task("answering", len(pairs), "questions") as bar:
             batches = [pairs[low : low + BATCH] for low in range(0, len(pairs), BATCH)]
-            for some in self.each_batch("find_spans", batches):
+            for some in each_batch(self, "find_spans", batches):
                 found += some
                 bar.advance(len(some))
         return found

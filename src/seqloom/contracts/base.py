@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
@@ -141,10 +141,6 @@ class Model(ABC):
 
     def __dir__(self) -> list[str]:
         return shown_names(self, super().__dir__())
-
-    def each_batch(self, primitive: str, batches: Sequence[Any]) -> Iterable[Any]:
-        """Return what a method answers to each batch; whoever has workers puts another function here."""
-        return map(getattr(self, primitive), batches)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return options and values; of a network `train` too, and with `deep` `train__lr` and others."""

@@ -20,6 +20,7 @@ import numpy as np
 from seqloom import progress
 from seqloom.contracts.base import Model
 from seqloom.contracts.fitting import FitOptions
+from seqloom.contracts.reading import each_batch
 from seqloom.contracts.saving import Kind, labels, one_of, optional
 from seqloom.contracts.slicing import slices_of_labelled
 from seqloom.contracts.starting import labels_of_start
@@ -227,7 +228,7 @@ class Classifier(Model):
         parts = []
         with progress.collecting(), progress.task("classifying", len(examples), self._noun) as bar:
             batches = [examples[low : low + BATCH] for low in range(0, len(examples), BATCH)]
-            for batch, found in zip(batches, self.each_batch("class_log_probs", batches)):
+            for batch, found in zip(batches, each_batch(self, "class_log_probs", batches)):
                 parts.append(check_table(found, len(batch), len(self.classes)))
                 bar.advance(len(parts[-1]))
         return check_scores(np.concatenate(parts) if len(parts) > 1 else parts[0])

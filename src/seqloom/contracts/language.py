@@ -23,7 +23,7 @@ import numpy as np
 
 from seqloom.config import TextConfig, Unit
 from seqloom.contracts.base import Model
-from seqloom.contracts.fitting import FitOptions, data_record
+from seqloom.contracts.fitting import FitOptions, text_record
 from seqloom.contracts.reading import (
     PORTION,
     Reading,
@@ -52,11 +52,6 @@ if TYPE_CHECKING:
     from seqloom.decoding.completion import Suggestion
     from seqloom.decoding.generation import Generator
     from seqloom.models.language.dynamic import DynamicEvaluation
-
-
-MOST_FILES = (
-    1000  # files with a kept hash, so that evaluating a model on its training text is noticed
-)
 
 
 class LanguageModel(TextTransformer, Model):
@@ -165,10 +160,6 @@ class LanguageModel(TextTransformer, Model):
         continued = continued_by_steps if self.context is None else continued_by_context
         return continued(self, ids, state)
 
-    def portion_log_probs(self, ids: np.ndarray) -> np.ndarray:
-        """Return the log-probability of each token of whole units."""
-        return self.reading()(ids)
-
     def reading(self) -> Reading:
         """Return a function that scores consecutive portions of one text: ids to log-probabilities."""
         return TextReading(self)
@@ -208,16 +199,11 @@ class LanguageModel(TextTransformer, Model):
                 options = replace(
                     options, valid=encode_corpus(self.tokenizer, as_corpus(valid), unit=self.unit)
                 )
-            self.record_text(corpus, len(ids), int(np.count_nonzero(ids == self.tokenizer.eos_id)))
+            units = int(np.count_nonzero(ids == self.tokenizer.eos_id))
+            self.fit_info = text_record(corpus, len(ids), units)
             self.fit_ids(ids, options)
         self._decoders = Decoders()  # only now: decoders made during the fit have the old weights
         return self
-
-    def record_text(self, corpus: Corpus, tokens: int, units: int) -> None:
-        """Begin the record of the fit: which text it was."""
-        self.fit_info = {**data_record(corpus), "tokens": tokens, "units": units}
-        if 1 < len(files := corpus.file_hashes) <= MOST_FILES:
-            self.fit_info["data_files"] = [digest[:16] for digest in files]
 
     def make_tokenizer(self, data: Any) -> Tokenizer:
         """Make the tokenizer that `fit` would make from this text."""

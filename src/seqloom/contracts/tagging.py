@@ -19,6 +19,7 @@ import numpy as np
 from seqloom import progress
 from seqloom.contracts.base import Model
 from seqloom.contracts.fitting import FitOptions
+from seqloom.contracts.reading import each_batch
 from seqloom.contracts.saving import Kind, names, one_of
 from seqloom.contracts.slicing import slices_of_tagged
 from seqloom.contracts.starting import tags_of_start
@@ -174,7 +175,7 @@ class Tagger(Model):
         tagged = []
         with progress.task("tagging", len(rows), "sentences") as bar:
             batches = [rows[low : low + BATCH] for low in range(0, len(rows), BATCH)]
-            for found in self.each_batch("tag_ids", batches):
+            for found in each_batch(self, "tag_ids", batches):
                 for ids in found:
                     tags = [names[i] for i in ids.tolist()]
                     tagged.append(tags if inside == outside else convert(tags, inside, outside))

@@ -9,95 +9,34 @@ therefore used over TLS only.
 
 from __future__ import annotations
 
-import ipaddress
-import json
 import logging
 import os
 import queue
-import shutil
 import signal
-import socket
-import tempfile
 import threading
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from seqloom import progress
-from seqloom.directories import locked
-from seqloom.errors import ConfigError, MissingExtra, SeqloomError
-from seqloom.scale.work import PRESENT, STOP, Task, perform, result_of, versions
+from seqloom.errors import MissingExtra, SeqloomError
+from seqloom.scale.addresses import (
+    REACHED,
+    ClusterError,
+    Place,
+    check_reached,
+    checked_address,
+    security_of,
+)
+from seqloom.scale.work import STOP, Task, perform, result_of, versions
 
 ATTEMPTS = 3  # at a task, before it is given up
-REACHED = 3.0  # seconds in which a scheduler must answer
 PATIENCE = 60.0  # seconds to wait for a worker, or for a scheduler that is gone
-MOST_PROCESSES = 256
-SECURE = ("tls", "wss")
 
 _POLL = 0.2  # seconds between two looks at the scheduler
-
-
-class ClusterError(SeqloomError):
-    """There is no cluster at the address, or it cannot be used."""
-
-
-class Place(NamedTuple):
-    """Where the workers are."""
-
-    processes: int | None = None  # on this machine; None: those of the scheduler at `address`
-    address: str = ""
-
-    @classmethod
-    def named(cls, where: str) -> Place:
-        """Read what `--cluster` names: a number of processes, an address, or Dask's scheduler file."""
-        if where.isascii() and where.isdigit():
-            if not 1 <= int(where[:9]) <= MOST_PROCESSES:
-                raise ConfigError(
-                    f"--cluster {where[:20]}: from 1 to {MOST_PROCESSES} local processes, or the address of "
-                    "a Dask scheduler"
-                )
-            return cls(int(where))
-        if where.endswith(".json"):
-            try:
-                where = str(json.loads(Path(where).read_text("utf-8"))["address"])
-            except (OSError, ValueError, KeyError, TypeError):
-                raise ConfigError(
-                    f"--cluster {where}: not a scheduler file of Dask; name one that `dask scheduler "
-                    "--scheduler-file` wrote"
-                ) from None
-        return cls(None, checked_address(where))
-
-
-def checked_address(address: str) -> str:
-    """Return the address of a scheduler; refuse one without TLS that is not on this machine.
-
-    >>> checked_address("127.0.0.1:8786"), checked_address("tls://head:8786")
-    ('tcp://127.0.0.1:8786', 'tls://head:8786')
-    """
-    scheme, mark, rest = address.partition("://")
-    scheme, rest = (scheme, rest) if mark else ("tcp", address)
-    host, _, port = rest.rpartition(":")
-    if not (host and port.isascii() and port.isdigit() and 0 < int(port[:6]) < 1 << 16):
-        raise ConfigError(
-            f"--cluster {address}: expected a number of local processes, an address such as "
-            "tls://head:8786, or a scheduler file (.json)"
-        )
-    if scheme not in SECURE and not (scheme in ("tcp", "ws") and _is_local(host.strip("[]"))):
-        raise ConfigError(
-            f"--cluster {address}: Dask unpickles what it is sent, so another machine is reached over TLS "
-            f"only: tls://{rest}, with the certificates in Dask's configuration (distributed.comm.tls)"
-        )
-    return f"{scheme}://{rest}"
-
-
-def _is_local(host: str) -> bool:
-    """Return whether this names the machine itself, whatever a name server says."""
-    with suppress(ValueError):
-        return ipaddress.ip_address(host).is_loopback
-    return host == "localhost"
 
 
 def require_dask() -> None:
@@ -105,7 +44,7 @@ def require_dask() -> None:
     from importlib.util import find_spec
 
     if find_spec("distributed") is None:
-        raise MissingExtra("--cluster needs Dask; pip install 'seqloom[scale]'")
+        raise MissingExtra("a cluster needs Dask; pip install 'seqloom[scale]'")
 
 
 class Cluster:
@@ -161,12 +100,10 @@ class Cluster:
             self._started = {nanny.pid for nanny in self._local.workers.values()}
             return
         address = self.place.address
-        security = _security(address)
-        _check_reached(address)
+        security = security_of(address)
+        check_reached(address)
         try:
-            self._client = Client(
-                address, timeout=REACHED, set_as_default=False, security=security
-            )
+            self._client = Client(address, timeout=REACHED, set_as_default=False, security=security)
         except Exception as error:  # whatever comes of bytes of another protocol
             raise ClusterError(
                 f"what answers at {address} is no Dask scheduler of this version "
@@ -274,7 +211,8 @@ class Cluster:
     def reconnect(self, work: Path) -> None:
         """Wait for the scheduler to come back."""
         progress.say(
-            f"the scheduler at {self.name} is gone; waiting {PATIENCE:.0f} s for it (what is finished is kept)"
+            f"the scheduler at {self.name} is gone; waiting {PATIENCE:.0f} s for it (what is finished is "
+            "kept)"
         )
         deadline = time.monotonic() + PATIENCE
         while True:
@@ -291,39 +229,15 @@ class Cluster:
                 time.sleep(1)
 
 
-def _security(address: str) -> Any:
-    from distributed.security import Security
-
-    if address.partition("://")[0] not in SECURE:
-        return None
-    security = Security(require_encryption=True)
-    if not security.tls_ca_file:
-        raise ConfigError(
-            f"--cluster {address}: Dask's configuration has no certificates; set distributed.comm.tls.ca-file "
-            "and those of the client"
-        )
-    return security
-
-
-def _check_reached(address: str) -> None:
-    """Refuse an address where nobody listens, in one line and at once."""
-    host, _, port = address.partition("://")[2].rpartition(":")
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=REACHED).close()
-    except OSError as error:
-        why = "no answer" if isinstance(error, TimeoutError) else error.strerror or str(error)
-        raise ClusterError(
-            f"there is no cluster at {address} ({why}); start one (dask scheduler, dask worker), or name a "
-            "number of local processes"
-        ) from None
-
-
 @contextmanager
 def _without_interrupts() -> Iterator[None]:
     """Hold signals back while workers start, which half-started ones would not survive; and keep Ctrl-C from
     them for good: they are ended by this process.
     """
-    if not hasattr(signal, "pthread_sigmask") or threading.current_thread() is not threading.main_thread():
+    if (
+        not hasattr(signal, "pthread_sigmask")
+        or threading.current_thread() is not threading.main_thread()
+    ):
         yield
         return
     from multiprocessing import resource_tracker
@@ -452,42 +366,3 @@ def _why(future: Any) -> str:
     if isinstance(error, ImportError):
         return f"the worker cannot import what it needs ({error}); install the same seqloom there"
     return f"{type(error).__name__}: {' '.join(str(error).split())}"
-
-
-# ---- directories of jobs
-
-
-@contextmanager
-def working(output: str | Path | None, work: str | None = None) -> Iterator[Path]:
-    """Yield the directory of a job's partial results: `work`, or OUTPUT.work beside what is made, or a
-    temporary one; it is removed when the job is done, and kept when it is not.
-    """
-    if work is None and output is None:
-        with tempfile.TemporaryDirectory(prefix="seqloom-work-") as temporary:
-            (Path(temporary) / PRESENT).touch()
-            yield Path(temporary)
-        return
-    folder = Path(os.path.abspath(work if work is not None else f"{str(output).rstrip('/')}.work"))
-    with locked(
-        folder.with_name(f".{folder.name}.lock"),
-        lambda who: f"{folder} is used by {who}; wait for it, or name another directory (--work)",
-    ):
-        _begin(folder)
-        yield folder
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _begin(folder: Path) -> None:
-    """Make the directory; refuse one with other things, and remove what killed tasks left."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if not (folder / PRESENT).exists() and any(folder.iterdir()):
-            raise ConfigError(f"{folder} holds other things; name a new directory (--work)")
-        (folder / PRESENT).touch()
-        for left in [*folder.glob(".*.partial"), *folder.glob(f"{STOP}*")]:
-            shutil.rmtree(left) if left.is_dir() else left.unlink()
-    except OSError as error:
-        raise ConfigError(
-            f"{folder}: cannot be used for partial results ({error.strerror}); name another directory "
-            "(--work)"
-        ) from None

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from seqloom import progress
 from seqloom.arrays import read_arrays, write_arrays
 from seqloom.data.corpus import Corpus
 from seqloom.data.documents import Document
@@ -25,7 +26,7 @@ from seqloom.scale.cluster import Cluster
 from seqloom.scale.work import Stamp, Task
 from seqloom.text.boundaries import Cut, cut_between_characters
 from seqloom.text.tokenizer import Tokenizer
-from seqloom.text.vocabulary import TokenCounts
+from seqloom.text.vocabulary import TokenCounts, count_blocks
 
 COUNTS = "words.safetensors"
 IDS = "ids.bin"
@@ -79,7 +80,7 @@ class SharedCorpus(Corpus):
             plain = document.rows.document if isinstance(document, Table) else document
             if plain.path is None or plain.open_file is not None or plain.pipe is not None:
                 raise ConfigError(
-                    f"--cluster reads files that all workers can open; {document.name} is none"
+                    f"a cluster reads files that all workers can open; {document.name} is none"
                 )
         shared.cluster, shared.work, shared.n_ranges = cluster, work, ranges
         return shared
@@ -247,9 +248,11 @@ def _blocks(where: dict[str, Any], cut: Callable[[bytes, bool], int]) -> Iterato
 def count_words(folder: Path, where: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
     """Count the words of a range."""
     tokenizer = Tokenizer(**options)
-    total = TokenCounts(tokenizer.kind)
-    for block in _blocks(where, tokenizer.cut):
-        total.merge(tokenizer.count(block.data))
+    normalizer = tokenizer.normalizer
+    normalized = bytes if normalizer is None else normalizer.of_bytes
+    blocks = (block.data for block in _blocks(where, tokenizer.cut))
+    with progress.task("counting tokens") as bar:
+        total = count_blocks(tokenizer.kind, blocks, normalized, bar)
     offsets = total.offsets[: total.n + 1]
     write_arrays(
         folder / COUNTS,
@@ -323,5 +326,7 @@ def ids_of(encoded: dict[str, Any]) -> np.ndarray:
     """Map the ids of a range from their file."""
     ids = np.memmap(encoded["path"], encoded["dtype"], "r").view(np.ndarray)
     if len(ids) != encoded["tokens"]:
-        raise DataError(f"{encoded['path']} is not complete; remove the directory of partial results")
+        raise DataError(
+            f"{encoded['path']} is not complete; remove the directory of partial results"
+        )
     return ids

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from seqloom.arrays import read_arrays, write_arrays
+from seqloom.contracts.fitting import text_record
 from seqloom.models.language.counting import Level, Levels, count_ngrams, memory_needed, merge
 from seqloom.models.language.ngram import NGram
 from seqloom.models.workspace import Workspace
@@ -33,7 +34,7 @@ def fit_ngrams(model: NGram, corpus: SharedCorpus, memory: int | None = None) ->
         model.tokenizer = model.make_tokenizer(corpus)
         encoded = corpus.encode(model.tokenizer, model.unit)
         tokens = sum(one.tokens for one in encoded)
-        model.record_text(corpus, tokens, sum(one.units for one in encoded))
+        model.fit_info = text_record(corpus, tokens, sum(one.units for one in encoded))
         model.check_longest(longest_unit(encoded))
         counted = count(model, corpus, encoded, memory)
         need = memory_needed(tokens, model.config.order)
@@ -53,9 +54,7 @@ def longest_unit(encoded: list[Encoded]) -> int:
     return longest
 
 
-def count(
-    model: NGram, corpus: SharedCorpus, encoded: list[Encoded], memory: int | None
-) -> Levels:
+def count(model: NGram, corpus: SharedCorpus, encoded: list[Encoded], memory: int | None) -> Levels:
     """Count all n-grams of the encoded ranges."""
     order, tokenizer = model.config.order, model.tokenizer
     common = {
@@ -140,7 +139,10 @@ def merge_runs(
 
 def write_levels(path: Path, counted: Levels) -> dict[str, Any]:
     """Write levels to a file; return their sizes."""
-    arrays = {"bos_begin": np.array(counted.bos_begin, np.int64), "1.counts": counted.levels[0].counts}
+    arrays = {
+        "bos_begin": np.array(counted.bos_begin, np.int64),
+        "1.counts": counted.levels[0].counts,
+    }
     for k, level in enumerate(counted.levels[1:], 2):
         arrays |= {f"{k}.{name}": array for name, array in vars(level).items()}
     write_arrays(path, arrays)

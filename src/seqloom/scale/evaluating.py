@@ -1,4 +1,4 @@
-"""Evaluating with workers: a model reads its data and judges the answers here, and workers answer the batches.
+"""Evaluating with workers: a model reads its data and judges the answers here, workers answer the batches.
 
 The batches are those of one process, so a network pads them alike and the results are the same. Whoever has
 fewer examples than a batch gains nothing.
@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from seqloom.contracts.answering import Found
+from seqloom.contracts.reading import SHARED
 from seqloom.errors import ConfigError
 from seqloom.scale.cluster import Cluster
 from seqloom.scale.work import Task, model_at
@@ -34,12 +35,12 @@ class Form(NamedTuple):
 
 def _write_array(path: Path, array: np.ndarray) -> None:
     with open(path, "wb") as file:
-        np.save(file, array, allow_pickle=False)
+        np.save(file, array)
 
 
 def _read_array(path: Path) -> np.ndarray:
     with open(path, "rb") as file:
-        found: np.ndarray = np.load(file, allow_pickle=False)
+        found: np.ndarray = np.load(file)
     return found
 
 
@@ -57,7 +58,7 @@ def _read_examples(path: Path) -> list[Any]:
 
 def _write_examples(path: Path, examples: list[Any]) -> None:
     if not all(isinstance(one, (str, tuple)) for one in examples):
-        raise ConfigError("--cluster evaluates models of texts; this one reads numbers")
+        raise ConfigError("a cluster evaluates models of texts; this one reads numbers")
     _write_values(path, examples)
 
 
@@ -70,7 +71,10 @@ def _read_lists(path: Path) -> list[np.ndarray]:
 
 
 def _write_spans(path: Path, spans: list[Any]) -> None:
-    _write_values(path, [[value.item() if hasattr(value, "item") else value for value in one] for one in spans])
+    _write_values(
+        path,
+        [[value.item() if hasattr(value, "item") else value for value in one] for one in spans],
+    )
 
 
 def _read_spans(path: Path) -> list[Any]:
@@ -81,7 +85,7 @@ FORMS = {
     "class_log_probs": Form(_write_examples, _read_examples, _write_array, _read_array),
     "tag_ids": Form(_write_values, _read_values, _write_lists, _read_lists),
     "find_spans": Form(_write_examples, _read_examples, _write_spans, _read_spans),
-    "portion_log_probs": Form(_write_array, _read_array, _write_array, _read_array),
+    "reading": Form(_write_array, _read_array, _write_array, _read_array),
 }
 TASKS = ("language model", "classifier", "tagger", "answerer")  # that evaluate in such batches
 
@@ -90,7 +94,7 @@ def share(model: Any, cluster: Cluster, work: Path, path: str, digest: str) -> N
     """Let workers answer the batches of a model from now on."""
     if model.task not in TASKS:
         raise ConfigError(
-            f"--cluster evaluates {', '.join(TASKS)}; {path} is for another task ({model.task})"
+            f"a cluster evaluates {', '.join(TASKS)}; {path} is for another task ({model.task})"
         )
 
     def each_batch(primitive: str, batches: Sequence[Any]) -> Iterator[Any]:
@@ -106,12 +110,14 @@ def share(model: Any, cluster: Cluster, work: Path, path: str, digest: str) -> N
                 "contents": hashlib.sha256(asked.read_bytes()).hexdigest(),
             }
             label = f"batch {number:,} of the data"
-            tasks.append(Task("seqloom.scale.evaluating:answer_batch", arguments, label, len(batch)))
+            tasks.append(
+                Task("seqloom.scale.evaluating:answer_batch", arguments, label, len(batch))
+            )
         results = cluster.results(tasks, work, "evaluating", "examples")
         for _, task in zip(results, tasks):
             yield form.read_answer(work / task.name / ANSWER)
 
-    model.each_batch = each_batch
+    setattr(model, SHARED, each_batch)
 
 
 def answer_batch(
@@ -119,6 +125,8 @@ def answer_batch(
 ) -> dict[str, Any]:
     """Answer a batch, on a worker."""
     form = FORMS[primitive]
-    answers = getattr(model_at(model, digest), primitive)(form.read_batch(Path(batch)))
+    loaded = model_at(model, digest)
+    method = loaded.reading() if primitive == "reading" else getattr(loaded, primitive)
+    answers = method(form.read_batch(Path(batch)))
     form.write_answer(folder / ANSWER, answers)
     return {}

@@ -124,7 +124,7 @@ def _files(
     paths: Sequence[str], encoding: str, strict: bool, tables_only: bool, by_lines: bool
 ) -> list[_File]:
     if not paths or "-" in paths:
-        raise ConfigError("--cluster reads files that all workers can open; name some instead of -")
+        raise ConfigError("a cluster reads files that all workers can open; name some instead of -")
     documents = [
         document
         for path in paths
@@ -135,7 +135,7 @@ def _files(
     files = []
     for one in documents:
         if one.path is None or one.open_file is not None:
-            raise ConfigError(f"--cluster reads files; {one.name} is none")
+            raise ConfigError(f"a cluster reads files; {one.name} is none")
         plain = one.encoding == "utf-8" and one.path.suffix not in COMPRESSED
         lines = by_lines and plain and table_kind(one.name) is None
         mark = len(_MARK) if plain and one.head(len(_MARK)) == _MARK else 0

@@ -13,11 +13,13 @@ import os
 import shutil
 import socket
 import sys
+import tempfile
 import threading
 import time
 import traceback
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -26,7 +28,8 @@ from typing import Any
 
 from seqloom import progress
 from seqloom._version import __version__
-from seqloom.errors import DataError, SeqloomError, lacks_memory
+from seqloom.directories import locked
+from seqloom.errors import ConfigError, DataError, SeqloomError, lacks_memory
 
 RESULT = "result.json"  # written last, with what a task returned
 PRESENT = ".seqloom-work"  # a file by which a worker sees that it shares the directory
@@ -97,7 +100,7 @@ def _check(job: dict[str, Any]) -> None:
         raise SeqloomError(f"the worker has {differences}; install the same versions everywhere")
     if not (Path(job["work"]) / PRESENT).is_file():
         raise SeqloomError(
-            f"the worker does not see the directory {job['work']}; name one that all machines share (--work)"
+            f"the worker does not see the directory {job['work']}; name one that all machines share (work=...)"
         )
 
 
@@ -251,3 +254,42 @@ class Stamp:
                 f"{self.path} has changed while it was read; wait until it is complete, then run the "
                 "same command"
             )
+
+
+# ---- directories of jobs
+
+
+@contextmanager
+def working(output: str | Path | None, work: str | None = None) -> Iterator[Path]:
+    """Yield the directory of a job's partial results: `work`, or OUTPUT.work beside what is made, or a
+    temporary one; it is removed when the job is done, and kept when it is not.
+    """
+    if work is None and output is None:
+        with tempfile.TemporaryDirectory(prefix="seqloom-work-") as temporary:
+            (Path(temporary) / PRESENT).touch()
+            yield Path(temporary)
+        return
+    folder = Path(os.path.abspath(work if work is not None else f"{str(output).rstrip('/')}.work"))
+    with locked(
+        folder.with_name(f".{folder.name}.lock"),
+        lambda who: f"{folder} is used by {who}; wait for it, or name another directory (work=...)",
+    ):
+        _begin(folder)
+        yield folder
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _begin(folder: Path) -> None:
+    """Make the directory; refuse one with other things, and remove what killed tasks left."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not (folder / PRESENT).exists() and any(folder.iterdir()):
+            raise ConfigError(f"{folder} holds other things; name a new directory (work=...)")
+        (folder / PRESENT).touch()
+        for left in [*folder.glob(".*.partial"), *folder.glob(f"{STOP}*")]:
+            shutil.rmtree(left) if left.is_dir() else left.unlink()
+    except OSError as error:
+        raise ConfigError(
+            f"{folder}: cannot be used for partial results ({error.strerror}); name another directory "
+            "(work=...)"
+        ) from None
