@@ -87,6 +87,10 @@ def model_facts(path: str) -> dict[str, str]:
     """Return what a worker needs to open the model of a command: its path and a hash of its contents."""
     import os
 
+    from seqloom.places import is_remote
     from seqloom.scale.work import contents
 
-    return {"model": os.path.abspath(path), "digest": contents(path)[0]}
+    return {
+        "model": path if is_remote(path) else os.path.abspath(path),
+        "digest": contents(path)[0],
+    }

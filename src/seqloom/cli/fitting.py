@@ -19,6 +19,7 @@ import click
 from seqloom.cli.options import config_options, given
 from seqloom.config import TextConfig
 from seqloom.errors import ConfigError, TrainingError
+from seqloom.places import is_remote
 from seqloom.registry import model_class
 from seqloom.training.config import TrainConfig
 
@@ -125,6 +126,10 @@ def prepare(name: str, config_class: type[Config], output: str, options: dict[st
     )
     if "run" not in config_class.fit_arguments:
         return FitPlan(arguments)
+    if is_remote(output):
+        raise ConfigError(
+            f"{output}: checkpoints need a directory on this machine; fit to one, then copy the model"
+        )
     if "train" in config_class.fit_arguments:
         from seqloom.models.network.network import require_torch
 

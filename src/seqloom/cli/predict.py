@@ -25,6 +25,7 @@ from seqloom.cli.options import (
 )
 from seqloom.cli.resumable import contents, write_resumable
 from seqloom.errors import ConfigError
+from seqloom.places import is_remote, local_file
 
 if TYPE_CHECKING:
     from seqloom.config import Config
@@ -103,20 +104,25 @@ def command(
         raise ConfigError(
             "--stream reads standard input; leave TEXT out (seqloom predict MODEL --stream < TEXT)"
         )
-    if cluster is not None:
-        _predict_on(cluster, work, model, text, output, resume, task, loaded, predicting, as_json)
-        return
-    if output is not None:
-        facts = {
-            "model": contents(model),
-            "text": contents(*text),
-            "options": predicting.to_dict(),
-            "json": as_json,
-        }
-        predict = partial(task.predict, loaded, text, predicting)
-        with progress.collecting():
-            _write(output, text, predict, facts, resume, as_json)
-        return
+    if output is not None and is_remote(output) and resume:
+        raise ConfigError("--resume continues a file on this machine; leave it out")
+    with nullcontext() if output is None else local_file(output) as target:
+        if cluster is not None:
+            _predict_on(
+                cluster, work, model, text, target, resume, task, loaded, predicting, as_json
+            )
+            return
+        if target is not None:
+            facts = {
+                "model": contents(model),
+                "text": contents(*text),
+                "options": predicting.to_dict(),
+                "json": as_json,
+            }
+            predict = partial(task.predict, loaded, text, predicting)
+            with progress.collecting():
+                _write(target, text, predict, facts, resume, as_json)
+            return
     answers = (
         task.stream(loaded, stdin_lines(), predicting)
         if predicting.stream

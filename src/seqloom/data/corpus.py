@@ -34,6 +34,7 @@ from seqloom.data.showing import corpus_line
 from seqloom.data.sources import GivenText, find_documents, paths_of
 from seqloom.data.tables import Table, as_table
 from seqloom.errors import DataError, EncodingError
+from seqloom.places import shown
 from seqloom.text.coding import to_bytes
 
 _NEAR = 1 << 16  # bytes by which a split may move to the end of a line
@@ -327,7 +328,7 @@ def open_corpus(
     if isinstance(source, GivenText):
         name = documents[0].name
     elif isinstance(source, (str, Path)):
-        name = full_name(first) if first.startswith(PREFIX) else Path(first).name or first
+        name = full_name(first) if first.startswith(PREFIX) else Path(shown(first)).name or first
     opened: list[Document | Table] = []
     for document in documents:
         try:

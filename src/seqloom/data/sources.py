@@ -28,6 +28,7 @@ from seqloom.data.documents import Document, Pipe, check_encoding
 from seqloom.data.rows import table_kind
 from seqloom.data.tables import read_content
 from seqloom.errors import DataError, EncodingError, quoted, suggest
+from seqloom.places import Place, is_remote, place_of
 from seqloom.text.coding import to_bytes
 
 _LISTED = 5  # names of files that are reported
@@ -131,11 +132,13 @@ def find_documents(
     if isinstance(source, GivenText):
         return [Document(quoted(source), data=to_bytes(source))]
     if isinstance(source, Stretch):
-        whole = Document(source.name, Path(source), encoding=encoding)
+        whole = Document(source.name, place_of(str(source)), encoding=encoding)
         return [replace(whole, start=source.start, stop=source.stop, first_line=source.first_line)]
     if source == "-":
         through = arriving and _is_pipe(sys.stdin.buffer)
         return [(_arriving if through else _spool)(sys.stdin.buffer, "stdin", encoding)]
+    if is_remote(source):
+        return _elsewhere(Place(str(source)), encoding, tables_only, strict, check)
     if str(source).startswith(PREFIX):
         source = resolve(str(source))
     path = Path(source).expanduser()
@@ -162,6 +165,26 @@ def find_documents(
     return _texts(
         str(source), [Document(str(p), p, encoding=encoding) for p in paths], strict, check
     )
+
+
+def _elsewhere(
+    place: Place, encoding: str, tables_only: bool, strict: bool, check: bool
+) -> list[Document]:
+    """Find a file, or those of a directory or pattern, that fsspec reads."""
+    one = place.is_file()
+    documents = [
+        Document(str(found), found, encoding=encoding)
+        for found in ([place] if one else place.found())
+    ]
+    if packed := [found for found in documents if table_kind(found.name) == "parquet"]:
+        raise DataError(f"{packed[0].name}: Parquet is read from files here; copy it first")
+    chosen = [found for found in documents if not tables_only or table_kind(found.name)]
+    if not chosen:
+        raise DataError(f"no such file: {place}")
+    if not one:
+        return _texts(str(place), chosen, strict, check)
+    _check_head(chosen[0])
+    return chosen
 
 
 def _check_head(document: Document) -> None:

@@ -22,6 +22,7 @@ from seqloom.data.encode import encode_block, id_type
 from seqloom.data.pieces import COMPRESSED, Block, blocks_of
 from seqloom.data.tables import Content, Notes, Table, as_table
 from seqloom.errors import ConfigError, DataError, EncodingError
+from seqloom.places import place_of
 from seqloom.scale.cluster import Cluster
 from seqloom.scale.work import Stamp, Task
 from seqloom.text.boundaries import Cut, cut_between_characters
@@ -216,7 +217,7 @@ def _cut_before(document: Document, cut: Cut, start: int, stop: int) -> int:
 def _opened(source: dict[str, Any]) -> Document | Table:
     stamp = Stamp(**source["stamp"])
     stamp.check()
-    document = Document(source["name"], Path(stamp.path), encoding=source["encoding"])
+    document = Document(source["name"], place_of(stamp.path), encoding=source["encoding"])
     return document if source["column"] is None else as_table(document, source["column"])
 
 

@@ -23,6 +23,7 @@ from seqloom.data.rows import table_kind
 from seqloom.data.sources import Stretch, find_documents
 from seqloom.directories import writing_file
 from seqloom.errors import ConfigError, DataError
+from seqloom.places import open_bytes, place_of
 from seqloom.scale.cluster import Cluster
 from seqloom.scale.work import Stamp, Task
 
@@ -163,7 +164,7 @@ class _LineEnds:
             return self.file.size
         chunk = bisect_left(self.cumulated, line)
         before = self.cumulated[chunk - 1] if chunk else 0
-        with open(self.file.stamp.path, "rb") as file:
+        with open_bytes(place_of(self.file.stamp.path)) as file:
             file.seek(self.file.mark + chunk * _CHUNK)
             data = np.frombuffer(file.read(_CHUNK), np.uint8)
         ends = np.flatnonzero(data == ord("\n"))
@@ -199,7 +200,7 @@ def count_lines(folder: Path, stamp: dict[str, Any], start: int, stop: int) -> d
     """Count the newlines in each chunk of these bytes; say whether the last byte is one."""
     Stamp(**stamp).check()
     newlines, last = [], b""
-    with open(stamp["path"], "rb") as file:
+    with open_bytes(place_of(stamp["path"])) as file:
         file.seek(start)
         for at in range(start, stop, _CHUNK):
             last = file.read(min(_CHUNK, stop - at))

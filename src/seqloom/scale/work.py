@@ -30,6 +30,7 @@ from seqloom import progress
 from seqloom._version import __version__
 from seqloom.directories import locked
 from seqloom.errors import ConfigError, DataError, SeqloomError, lacks_memory
+from seqloom.places import is_remote, place_of, shown
 
 RESULT = "result.json"  # written last, with what a task returned
 PRESENT = ".seqloom-work"  # a file by which a worker sees that it shares the directory
@@ -100,7 +101,8 @@ def _check(job: dict[str, Any]) -> None:
         raise SeqloomError(f"the worker has {differences}; install the same versions everywhere")
     if not (Path(job["work"]) / PRESENT).is_file():
         raise SeqloomError(
-            f"the worker does not see the directory {job['work']}; name one that all machines share (work=...)"
+            f"the worker does not see the directory {job['work']}; name one that all machines share "
+            "(work=...)"
         )
 
 
@@ -239,7 +241,10 @@ class Stamp:
     changed: int  # nanoseconds
 
     @classmethod
-    def of(cls, path: str | Path) -> Stamp:
+    def of(cls, path: Any) -> Stamp:
+        if is_remote(path):
+            place = place_of(path)
+            return cls(place.url, place.stat().st_size, place.version())
         found = os.stat(path)
         return cls(os.path.abspath(path), found.st_size, found.st_mtime_ns)
 
@@ -248,10 +253,10 @@ class Stamp:
         try:
             now = Stamp.of(self.path)
         except OSError as error:
-            raise DataError(f"{self.path}: {error.strerror}") from None
+            raise DataError(f"{shown(self.path)}: {error.strerror}") from None
         if now != self:
             raise DataError(
-                f"{self.path} has changed while it was read; wait until it is complete, then run the "
+                f"{shown(self.path)} has changed while it was read; wait until it is complete, then run the "
                 "same command"
             )
 
@@ -269,6 +274,10 @@ def working(output: str | Path | None, work: str | None = None) -> Iterator[Path
             (Path(temporary) / PRESENT).touch()
             yield Path(temporary)
         return
+    if work is None and is_remote(output):
+        raise ConfigError(
+            f"partial results need a directory that all workers see; name one (work=...) beside {output}"
+        )
     folder = Path(os.path.abspath(work if work is not None else f"{str(output).rstrip('/')}.work"))
     with locked(
         folder.with_name(f".{folder.name}.lock"),
