@@ -133,5 +133,57 @@ def _running(work: Path, arguments: Sequence[str]) -> Iterator[object]:
         process.wait()
 
 
+# ---- what larger texts would take, from the rates of one core and the growth of distinct n-grams
+
+GROWTH = (  # distinct n-grams of order k are about a N^b; fitted to 0.4 to 3.2 million tokens of text8
+    (15.72, 0.5854),
+    (4.856, 0.8249),
+    (2.046, 0.9295),
+    (1.360, 0.9709),
+    (1.153, 0.9869),
+)
+BYTES_PER_TOKEN = 74_090_640 / 12_577_300
+RATES = {"words": 104e6, "encoding": 154e6, "counting": 4.2e6, "merging": 12e6, "estimating": 11e6}
+PART = 64e6  # bytes
+FAN_IN = 8
+
+
+def distinct(tokens: float) -> list[float]:
+    """How many different n-grams of each order a text of so many tokens has, by the fitted law."""
+    return [min(a * tokens**b, tokens) for a, b in GROWTH]
+
+
+def plan(size: float) -> dict[str, float]:
+    """What counting a text of so many bytes reads, writes and keeps, and the hours of one core."""
+    tokens = size / BYTES_PER_TOKEN
+    parts = max(size / PART, 1)
+    run = sum(distinct(tokens / parts))  # records of a part
+    records, merged = [run * parts], parts
+    while merged > 1:
+        merged = max(merged / FAN_IN, 1)
+        records.append(sum(distinct(tokens / merged)) * merged)
+    found = distinct(tokens)
+    seconds = {
+        "words": size / RATES["words"],
+        "encoding": size / RATES["encoding"],
+        "counting": tokens / RATES["counting"],
+        "merging": sum(records[:-1]) / RATES["merging"],
+        "estimating": sum(found) / RATES["estimating"],
+    }
+    return {
+        "tokens": tokens,
+        "n-grams": sum(found),
+        "read": 3 * size,
+        "ids": 4 * tokens,
+        "runs": 16 * sum(records),
+        "model": 20 * sum(found[:-1]) + 12 * found[-1],
+        "passes": len(records) - 1,
+        "core hours": sum(seconds.values()) / 3600,
+        "of them estimating": seconds["estimating"] / 3600,
+    }
+
+
 if __name__ == "__main__":
+    for size in (10e9, 1e12, 100e12):
+        print(f"{size:.0e}", {name: f"{value:.3g}" for name, value in plan(size).items()})
     run("--quick" in sys.argv, "")
