@@ -53,6 +53,7 @@ SUITES = {
     "tagging": "tagging.run",
     "tagging-quality": "tagging.run_quality",
     "published": "published.run",
+    "scale": "scale.run",
     "claims": "claims.run",
     "against": "against.run",
     "runtime": "runtime.run",

@@ -550,13 +550,11 @@ def test_nothing_hides_the_standard_library(path):
 
 # ---- budgets: what the house may weigh. A commit that raises one of them says why.
 
-MAX_FILES = (
-    564  # a cluster; views of one prediction, discounts, gates that are held; what the studio asks
-)
+MAX_FILES = 568  # a cluster; processes that share updates: ranks, shards, their launcher
 MAX_KILOTOKENS = {  # thousands of Python tokens of a folder; "" are the files of the package itself
-    "": 24,
+    "": 26,  # files elsewhere
     "charts": 45,
-    "cli": 37,  # parts of predict, score, translate, tokenize and embed, which workers do
+    "cli": 40,  # the launcher of several processes; parts of predict, score, .. which workers do
     "comparison": 34,  # kept after every rung, for whoever watches
     "contracts": 37,
     "data": 67,  # stretches of files, and files elsewhere
@@ -574,7 +572,7 @@ MAX_KILOTOKENS = {  # thousands of Python tokens of a folder; "" are the files o
     "tasks": 17,  # verbs of analogies and similarity
     "testing": 14,
     "text": 29,  # spellings of a published vocabulary without a loop over characters, at each start
-    "training": 18,
+    "training": 24,  # updates that several processes share
     "views": 69,  # one prediction, discounts, changed tables, clamp, without, gradients of every task
 }
 

@@ -18,6 +18,7 @@ ATTACKS = {
     "damage": 2000,
     "published": 1000,
     "kills": 200,
+    "ranks": 50,
     "files": 2000,
     "options": 2000,
     "requests": 2000,

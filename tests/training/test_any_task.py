@@ -184,7 +184,7 @@ def test_of_several_processes_only_the_first_writes(tmp_path):
     assert len(read_log(tmp_path / "run")) == 8  # six steps, two evaluations
     first, second = (np.load(tmp_path / f"weights{rank}.npy") for rank in range(2))
     assert np.array_equal(first, second)
-    alone = fitted(Lines(valid=[3.0, 2.0]), steps=6, evaluate_every=3, accumulate=2)
+    alone = fitted(Lines(valid=[3.0, 2.0]), steps=6, evaluate_every=3, accumulate=2, shards=2)
     assert np.array_equal(first, weight(alone))
 
 

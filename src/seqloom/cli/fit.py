@@ -18,8 +18,10 @@ from seqloom.cli.fitting import (
     prepare,
 )
 from seqloom.cli.options import common, config_options, emit, given
+from seqloom.cli.several import one_of_several, started_several
 from seqloom.errors import suggest
 from seqloom.registry import MODELS, Entry, config_class, load_plugins
+from seqloom.training.ranks import is_first
 
 EXAMPLES = {
     "ngram": "  seqloom fit ngram corpus.txt -o model --order 5\n"
@@ -146,22 +148,26 @@ def _command_for(name: str) -> click.Command:
     ) -> None:
         from seqloom.storage import check_target
 
-        reading = task.reading(**given(task.reading, options))
-        model, start = make_model(name, options_class, options)
-        check_target(output)
-        plan = prepare(name, options_class, output, options)
-        cluster, work, parts = (options.get(each) for each in ("cluster", "work", "parts"))
-        refuse_work(cluster, work, parts)
-        with plan.held():
-            learnt = task.read(paths, reading)
-            held_out = None if valid is None else task.read_valid(valid, reading)
-            begun = time.perf_counter()
-            if cluster is None:
-                fit_and_save(model, learnt, held_out, output, plan, start)
-            else:
-                begun = _fit_on(cluster, work, parts, model, learnt, output, options["memory"])
-            spent = time.perf_counter() - begun
-        _show(model, output, spent, held_out, as_json)
+        if started_several(name, paths, output, options):
+            return
+        with one_of_several(options.get("device")):
+            reading = task.reading(**given(task.reading, options))
+            model, start = make_model(name, options_class, options)
+            check_target(output)
+            plan = prepare(name, options_class, output, options)
+            cluster, work, parts = (options.get(each) for each in ("cluster", "work", "parts"))
+            refuse_work(cluster, work, parts)
+            with plan.held():
+                learnt = task.read(paths, reading)
+                held_out = None if valid is None else task.read_valid(valid, reading)
+                begun = time.perf_counter()
+                if cluster is None:
+                    fit_and_save(model, learnt, held_out, output, plan, start)
+                else:
+                    begun = _fit_on(cluster, work, parts, model, learnt, output, options["memory"])
+                spent = time.perf_counter() - begun
+            if is_first():
+                _show(model, output, spent, held_out, as_json)
 
     return fit
 

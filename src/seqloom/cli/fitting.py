@@ -17,11 +17,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from seqloom.cli.options import config_options, given
+from seqloom.cli.several import SEVERAL, several_options
 from seqloom.config import TextConfig
 from seqloom.errors import ConfigError, TrainingError
 from seqloom.places import is_remote
 from seqloom.registry import model_class
 from seqloom.training.config import TrainConfig
+from seqloom.training.ranks import is_first, note_saved, started_again
 
 if TYPE_CHECKING:
     from seqloom.config import Config
@@ -51,6 +53,7 @@ def fitting_options(config: type[Config]) -> Callable[[Callable[..., Any]], Call
                 help="cpu, cuda, cuda:1, mps  [default: a GPU if there is one]",
             )(function)
             function = config_options(TrainConfig)(function)
+            function = several_options(function)
         if "cluster" in config.fit_arguments:
             from seqloom.cli.clusters import cluster_options
 
@@ -141,7 +144,9 @@ def prepare(name: str, config_class: type[Config], output: str, options: dict[st
         check_precision(config, find_device(options["device"]))
         check_tensorboard(config)
         arguments |= {"train": config, "device": options["device"]}
-    return FitPlan(arguments, Path(f"{output.rstrip('/')}.run"), options["restart"])
+    # The processes of a run that began anew go on when they are started again.
+    restart = options["restart"] and not started_again()
+    return FitPlan(arguments, Path(f"{output.rstrip('/')}.run"), restart)
 
 
 def fit_and_save(
@@ -167,9 +172,12 @@ def fit_and_save(
         raise
     except TrainingError as error:
         again = "; other settings need --restart" if run.has_checkpoint() else ""
-        raise TrainingError(f"{error}{again}") from error
+        raise type(error)(f"{error}{again}") from error
+    if not is_first():
+        return
     save(model, output, {TRAINING_LOG: plan.run / LOG, EVENTS: plan.run / EVENTS})
     run.clear()
+    note_saved()
 
 
 # ---- sections
@@ -232,10 +240,8 @@ def fit_sections(config: type[Config], task: Task) -> dict[str, list[str]]:
 
     data = [*_names(task.reading), *_names(TextConfig)]
     own = [name for name in _names(config) if name not in data]
-    training = ([*_names(TrainConfig), "device"] if "train" in config.fit_arguments else []) + [
-        "memory",
-        "restart",
-    ]
+    training = [*_names(TrainConfig), *SEVERAL, "device"] if "train" in config.fit_arguments else []
+    training += ["memory", "restart"]
     training += ["start"] if "start" in config.fit_arguments else []
     usual = ["output", "valid", *(name for name in USUAL if name in {*own, *training, *data})]
     spare = FIRST_TO_GO[: max(len(usual) - MOST_USUAL, 0)]

@@ -30,8 +30,11 @@ _calls: set[threading.Thread] = set()  # running calls of `interruptible`
 def thread_count() -> int:
     """Return `$SEQLOOM_THREADS`, or else the number of cores this process may use."""
     setting = os.environ.get("SEQLOOM_THREADS", "")
-    if setting.isdigit() and int(setting) > 0:
-        return int(setting)
+    return int(setting) if setting.isdigit() and int(setting) > 0 else core_count()
+
+
+def core_count() -> int:
+    """Return the number of cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -74,7 +74,9 @@ class SharedCorpus(Corpus):
     n_ranges: int | None
 
     @classmethod
-    def of(cls, corpus: Corpus, cluster: Cluster, work: Path, ranges: int | None) -> SharedCorpus:
+    def of(
+        cls, corpus: Corpus, cluster: Cluster, work: Path, ranges: int | None = None
+    ) -> SharedCorpus:
         """Let workers read a corpus, cut into about so many ranges; refuse what is in no file."""
         shared = cls(corpus.candidates(), corpus.given_name)
         for document in shared.candidates():

@@ -1,8 +1,9 @@
 """Batches of one training step, whatever the task: examples in random order (`Examples`), and windows
 of a text (`Carried`, `Shuffled`, `Separate`).
 
-A batch is a function of a cursor, so a resumed run continues exactly where it was. In windows of a
-text the `inputs` (B, T) are the `targets` (B, T) shifted by one; before the first token is `</s>`.
+A batch is a function of a cursor, so a resumed run continues exactly where it was. A part of it has
+every k-th row, for processes that share an update. In windows of a text the `inputs` (B, T) are the
+`targets` (B, T) shifted by one; before the first token is `</s>`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from seqloom.errors import ConfigError, DataError
 from seqloom.metrics.language import unit_lengths
 
 Cursor = tuple[int, int]  # epoch, position in it
+Part = tuple[int, int]  # rows of a batch: the first, and every how many
+WHOLE: Part = (0, 1)
 _CORRUPTION = 7919  # in the seed, so that noise does not repeat the random numbers of shuffling
 
 
@@ -59,8 +62,21 @@ def _spread(values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     return np.broadcast_to(values.reshape(values.shape + (1,) * (len(shape) - values.ndim)), shape)
 
 
+def taken(rows: np.ndarray, part: Part) -> np.ndarray:
+    """Return the rows of a part."""
+    first, step = part
+    return rows[first::step]
+
+
+def _nothing(following: Cursor, fresh: bool = True) -> Batch:
+    """Return a part without rows, of a batch that has fewer rows than parts."""
+    return Batch({"targets": np.zeros((0, 1), np.int64)}, following, fresh=fresh)
+
+
 class Batches(Protocol):
-    def batch(self, cursor: Cursor) -> Batch: ...
+    def batch(self, cursor: Cursor, part: Part = WHOLE) -> Batch:
+        """Return the batch there, or a part of it. What a row holds does not depend on the part."""
+        ...
 
     def length(self, cursor: Cursor) -> int:
         """Return about the number of batches of one epoch."""
@@ -98,12 +114,16 @@ class Examples:
     def share(self, cursor: Cursor) -> float:
         return cursor[1] / self.length(cursor)
 
-    def batch(self, cursor: Cursor) -> Batch:
+    def batch(self, cursor: Cursor, part: Part = WHOLE) -> Batch:
         epoch, number = cursor
         groups = self.groups(epoch)
         end = number + 1 == len(groups)
-        return replace(
-            self.collate(groups[number]), following=(epoch + 1, 0) if end else (epoch, number + 1)
+        following = (epoch + 1, 0) if end else (epoch, number + 1)
+        chosen = taken(groups[number], part)
+        return (
+            replace(self.collate(chosen), following=following)
+            if len(chosen)
+            else _nothing(following)
         )
 
     def groups(self, epoch: int) -> list[np.ndarray]:
@@ -123,8 +143,8 @@ class Examples:
 class Corrupted:
     """Batches that are changed before the network sees them: noise, masks, words left out.
 
-    `corrupt(batch, rng)` returns the changed batch. Its random numbers depend on the seed and the cursor, so
-    they differ between epochs, and a resumed run draws the same ones again.
+    `corrupt(batch, rng)` returns the changed batch. Its random numbers depend on the seed, the cursor and the
+    part, so they differ between epochs, and a resumed run draws the same ones again.
     """
 
     def __init__(
@@ -142,9 +162,12 @@ class Corrupted:
     def share(self, cursor: Cursor) -> float:
         return self.batches.share(cursor)
 
-    def batch(self, cursor: Cursor) -> Batch:
-        original = self.batches.batch(cursor)
-        changed = self.corrupt(original, np.random.default_rng([_CORRUPTION, self.seed, *cursor]))
+    def batch(self, cursor: Cursor, part: Part = WHOLE) -> Batch:
+        original = self.batches.batch(cursor, part)
+        if not original.rows:
+            return original
+        key = [_CORRUPTION, self.seed, *cursor, *(part if part != WHOLE else ())]
+        changed = self.corrupt(original, np.random.default_rng(key))
         return replace(changed, following=original.following, fresh=original.fresh)
 
 
@@ -182,14 +205,15 @@ class Carried:
     def share(self, cursor: Cursor) -> float:
         return cursor[1] / self.columns
 
-    def batch(self, cursor: Cursor) -> Batch:
+    def batch(self, cursor: Cursor, part: Part = WHOLE) -> Batch:
         epoch, at = cursor
         size = min(self._size(epoch, at), self.columns - at)
-        indices = self.starts[:, None] + np.arange(at, at + size)
+        starts = taken(self.starts, part)
+        indices = starts[:, None] + np.arange(at, at + size)
         targets = self.ids[indices].astype(np.int64)
         inputs = np.empty_like(targets)
         inputs[:, 1:] = targets[:, :-1]
-        inputs[:, 0] = self.eos_id if at == 0 else self.ids[self.starts + at - 1]
+        inputs[:, 0] = self.eos_id if at == 0 else self.ids[starts + at - 1]
         end = at + size >= self.columns
         return Batch(
             {"inputs": inputs, "targets": targets},
@@ -237,10 +261,10 @@ class Shuffled:
     def share(self, cursor: Cursor) -> float:
         return cursor[1] / len(self._starts(cursor[0]))
 
-    def batch(self, cursor: Cursor) -> Batch:
+    def batch(self, cursor: Cursor, part: Part = WHOLE) -> Batch:
         epoch, at = cursor
         starts = self._starts(epoch)
-        chosen = starts[at : at + self.rows]
+        chosen = taken(starts[at : at + self.rows], part)
         targets = self.ids[chosen[:, None] + np.arange(self.window)].astype(np.int64)
         indices = chosen[:, None] + np.arange(-1 - self.before, self.window - 1)
         inputs = np.where(indices >= 0, self.ids[np.maximum(indices, 0)], self.start_id).astype(
@@ -305,11 +329,15 @@ class Separate:
     def share(self, cursor: Cursor) -> float:
         return cursor[1] / self.length(cursor)
 
-    def batch(self, cursor: Cursor) -> Batch:
+    def batch(self, cursor: Cursor, part: Part = WHOLE) -> Batch:
         epoch, number = cursor
         layout = self._layout(epoch)
+        following = (epoch + 1, 0) if number + 1 == len(layout.steps) else (epoch, number + 1)
         group, at, size = layout.steps[number]
+        group = taken(group, part)  # before rows end, so that a row stays in its part
         group = group[layout.ends[group] - layout.starts[group] > at]
+        if not len(group):
+            return _nothing(following, fresh=at == 0)
         first, end, unit = (
             layout.starts[group][:, None] + at,
             layout.ends[group][:, None],
@@ -323,7 +351,6 @@ class Separate:
         )
         inputs = np.where(input_indices < unit, self.start_id, inputs)
         targets = np.where(mask, self.ids[indices.clip(max=len(self.ids) - 1)], self.eos_id)
-        following = (epoch + 1, 0) if number + 1 == len(layout.steps) else (epoch, number + 1)
         arrays = {"inputs": inputs.astype(np.int64), "targets": targets.astype(np.int64)}
         return Batch(arrays, following, mask=None if mask.all() else mask, fresh=at == 0)
 

@@ -8,8 +8,7 @@
     run.lock          while a process trains: its id; locked by it, so that no second one can train
 
 Files are written under a temporary name and renamed. A run with different options or data is never
-continued by mistake. Where several processes train one network (torchrun), only the first writes
-files and decides; the others get its decisions (`from_first`).
+continued by mistake. Where several processes train one network (`ranks`), only the first writes files.
 """
 
 from __future__ import annotations
@@ -18,9 +17,8 @@ import json
 import os
 import shutil
 import signal
-import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
@@ -34,34 +32,7 @@ from seqloom.describing import differences
 from seqloom.directories import locked
 from seqloom.errors import ConfigError, ModelError
 from seqloom.storage import EVENTS, TRAINING_LOG
-
-
-def _distributed() -> Any:
-    """Return torch.distributed if a group of processes was started, else None, without importing
-    torch.
-    """
-    torch = sys.modules.get("torch")
-    module = getattr(torch, "distributed", None)
-    return (
-        module if module is not None and module.is_available() and module.is_initialized() else None
-    )
-
-
-def is_first() -> bool:
-    """Return whether this is the first process of its group; also true without a group."""
-    group = _distributed()
-    return group is None or group.get_rank() == 0
-
-
-def from_first(decide: Callable[[], Any]) -> Any:
-    """Return the decision of the first process; the others wait for it."""
-    group = _distributed()
-    if group is None or group.get_world_size() == 1:
-        return decide()
-    decided = [decide() if is_first() else None]
-    group.broadcast_object_list(decided, src=0)
-    return decided[0]
-
+from seqloom.training.ranks import is_first
 
 # ---- interrupts
 
@@ -146,6 +117,8 @@ class Run:
 
     def clear(self, *keep: str) -> None:
         """Remove the files of a run, except these."""
+        if not self.writes:
+            return
         for path in self.directory.iterdir():
             if path.name not in (LOCK, *keep):
                 shutil.rmtree(path) if path.is_dir() else path.unlink()

@@ -134,6 +134,13 @@ class TrainConfig(Config):
         minimum=1,
         maximum=1_000_000,
     )
+    shards: int | None = option(
+        None,
+        "parts into which an update is cut, each on one process at a time; the bits depend on them, not on "
+        "the processes [default: a part for each process]",
+        minimum=1,
+        maximum=4096,
+    )
     average: Literal["none", "exponential", "tail"] = option(
         "none",
         "weight averaging: exponential (0.999), or over the decay of wsd, else the last quarter of the "

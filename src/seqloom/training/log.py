@@ -17,8 +17,9 @@ from typing import Any, Self
 from seqloom import progress
 from seqloom.errors import ConfigError, MissingExtra
 from seqloom.storage import EVENTS
-from seqloom.training.checkpoint import LOG, Run, is_first, read_log
+from seqloom.training.checkpoint import LOG, Run, read_log
 from seqloom.training.config import TrainConfig
+from seqloom.training.ranks import is_first
 from seqloom.training.trainable import Trainable
 
 _FLUSH = 10  # seconds that an event may wait before it is on disk

@@ -14,7 +14,7 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,6 @@ from seqloom import progress
 from seqloom.arrays import digest
 from seqloom.errors import TrainingError
 from seqloom.nn.watching import keeping_inputs, watch
-from seqloom.training import checkpoint
 from seqloom.training import checkpoint as files
 from seqloom.training.checkpoint import Interrupts
 from seqloom.training.config import TrainConfig
@@ -33,6 +32,13 @@ from seqloom.training.devices import memory_advice
 from seqloom.training.log import Log
 from seqloom.training.optimizers import Average, optimizer_arrays, restore_optimizer
 from seqloom.training.pace import Clock, Length, Pace, decide_length, say_little
+from seqloom.training.ranks import arrays_from_first, from_first, is_first, largest
+from seqloom.training.shards import (
+    check_same_weights,
+    check_same_work,
+    decide_cut,
+    torch_threads,
+)
 from seqloom.training.trainable import DelayedGroup, Schedule, Trainable
 from seqloom.training.update import (
     Diverged,
@@ -88,24 +94,31 @@ def train(
     gpus = [device] if device.type == "cuda" else []
     facts = {**(facts or {}), **_frozen_facts(task)}
 
-    def decide() -> Length:
-        """Return the length, as an earlier start has fixed it."""
-        fixed = run.open(facts) if run is not None else {}
-        if "steps" in fixed:
-            return Length(**fixed)
-        length = decide_length(task, config, device, groups, initial, clock)
-        if run is not None:
-            run.fix(**asdict(length))
-        return length
+    def fix(**values: Any) -> None:
+        if run is not None and is_first():
+            run.fix(**values)
 
     with (
         torch.random.fork_rng(devices=gpus),
         memory_advice(config),
         nullcontext() if run is None else run.held(),
     ):
-        length = checkpoint.from_first(decide)
-        updater = Updater(task, config, device, groups, initial)
-        return _Loop(updater, run, length, clock).run_all()
+        fixed = from_first(lambda: {} if run is None else run.open(facts))
+        cut = decide_cut(config.shards, fixed, "the run" if run is None else str(run.directory))
+        with torch_threads(cut.threads):
+            check_same_work(cut, facts)
+            if "steps" in fixed:  # by an earlier start
+                names = {each.name for each in fields(Length)}
+                length = Length(**{name: value for name, value in fixed.items() if name in names})
+            else:
+                told = decide_length(
+                    task, config, device, groups, initial, lambda: from_first(clock), cut.shards
+                )
+                length = Length(**from_first(lambda: asdict(told)))
+                fix(**asdict(length), **cut.saved())
+            updater = Updater(task, config, device, groups, initial, cut.shards)
+            check_same_weights(updater.network)
+            return _Loop(updater, run, length, clock).run_all()
 
 
 def _frozen_facts(task: Trainable) -> dict[str, str]:
@@ -167,6 +180,8 @@ class _Loop:
             "epochs": round(epochs, 3),
             **self.updater.clipper.report(),
         }
+        if self.updater.shards.count > 1:
+            facts |= {"shards": self.updater.shards.count, "threads": torch.get_num_threads()}
         if self.config.timed:
             facts["repeated_by"] = self._repeated_by()
         if self.pace is not None:
@@ -199,12 +214,15 @@ class _Loop:
                 self._evaluate()
                 if self.pace is not None:
                     self.pace.evaluated(self._elapsed())
-            if interrupts.asked or (
-                self.run is not None and time.monotonic() - saved > CHECKPOINT_SECONDS
-            ):
+            waited = self.run is not None and time.monotonic() - saved > CHECKPOINT_SECONDS
+            asked, due = largest(interrupts.asked or 0, waited)  # of any process
+            if asked or due:
                 self._checkpoint()
                 saved = time.monotonic()
-                interrupts.give_way()
+                if asked:
+                    interrupts.asked = int(asked)
+                if asked or self.updater.shards.processes == 1:
+                    interrupts.give_way()
         self._show(bar, shown)
 
     def _show(self, bar: progress.Bar, shown: int) -> int:
@@ -221,7 +239,7 @@ class _Loop:
         return self.pace.ends(self.step)
 
     def _read_clock(self) -> float:
-        return checkpoint.from_first(self.clock) if self.pace is not None else 0.0
+        return from_first(self.clock) if self.pace is not None else 0.0
 
     def _elapsed(self) -> float:
         """Return the seconds since the last reading; several processes go by the clock of the first."""
@@ -242,6 +260,8 @@ class _Loop:
             "planned_steps": self.planned_steps,
             "evaluate_every": self.length.evaluate_every,
         }
+        if self.updater.shards.count > 1:
+            options["shards"] = self.updater.shards.count
         return options | getattr(self.task, "chosen", {})
 
     def _say_length(self, pace: Pace, epochs: float, options: dict[str, Any]) -> None:
@@ -285,9 +305,7 @@ class _Loop:
         averaged = self.average.weights()
         self.network.load_state_dict(averaged)
         self.network.eval()
-        with keeping_inputs(self.network, wanted=self._watches()) as inputs:
-            valid = self.task.evaluate(self.network)
-        watched = watch(self.network, inputs)
+        valid, watched = from_first(self._judge)  # which no other process could do faster
         self.network.train()
         self.log.evaluated(self.step, valid, time.perf_counter() - start, watched)
         if valid is not None:
@@ -304,6 +322,12 @@ class _Loop:
                     self.run.save(arrays, {"step": self.step, "valid": valid}, files.BEST)
         self.network.load_state_dict(weights)
 
+    def _judge(self) -> tuple[float | None, dict[str, float]]:
+        """Return the criterion on held-out data, and what was watched on it."""
+        with keeping_inputs(self.network, wanted=self._watches()) as inputs:
+            valid = self.task.evaluate(self.network)
+        return valid, dict(watch(self.network, inputs))
+
     def _watches(self) -> bool:
         """Return whether this evaluation also looks at the recurrent layers: few do, and the last."""
         before = self.step - self.length.evaluate_every
@@ -317,7 +341,8 @@ class _Loop:
     def _take_best(self) -> None:
         """Take the weights of the best evaluation, or without one the last (or mean) ones."""
         if self.best_step and self.best_weights is None and self.run is not None:
-            saved = self.run.load(files.BEST)
+            run = self.run
+            saved = arrays_from_first(lambda: run.load(files.BEST))
             if saved is not None:
                 self.best_weights = {
                     name: torch.from_numpy(np.array(array)) for name, array in saved[0].items()
@@ -339,10 +364,8 @@ class _Loop:
             f"optimizer.{name}": a for name, a in optimizer_arrays(self.updater.optimizer).items()
         }
         arrays |= {f"average.{name}": w.cpu().numpy() for name, w in self.average.mean.items()}
-        arrays |= {
-            f"carried.{i}": leaf.cpu().numpy()
-            for i, leaf in enumerate(leaves(self.updater.carried))
-        }
+        carried = self.updater.all_carried()
+        arrays |= {f"carried.{i}": leaf.cpu().numpy() for i, leaf in enumerate(leaves(carried))}
         arrays["random"] = torch.get_rng_state().numpy()
         if self.device.type == "cuda":
             arrays["random.cuda"] = torch.cuda.get_rng_state(self.device).numpy()
@@ -362,12 +385,12 @@ class _Loop:
                 "clipper": self.updater.clipper.state(),
                 "log": self.log.state(),
                 "average": self.average.count,
-                "carried": shape_of(self.updater.carried),
+                "carried": shape_of(carried),
             },
         )
 
     def _restore(self) -> None:
-        saved = self.run.load() if self.run is not None else None
+        saved = arrays_from_first(self.run.load) if self.run is not None else None
         if saved is None:
             self.log.begin(0, {})
             return
@@ -391,7 +414,7 @@ class _Loop:
         tensors = iter(
             [torch.from_numpy(carried[str(i)]).to(self.device) for i in range(len(carried))]
         )
-        self.updater.carried = rebuilt(meta["carried"], tensors)
+        self.updater.restore_carried(rebuilt(meta["carried"], tensors))
         torch.set_rng_state(torch.from_numpy(np.array(arrays["random"])))
         if self.device.type == "cuda" and "random.cuda" in arrays:
             torch.cuda.set_rng_state(torch.from_numpy(np.array(arrays["random.cuda"])), self.device)

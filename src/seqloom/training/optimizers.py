@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,12 +15,19 @@ _EXPONENTIAL = 0.999
 _MOMENTUM = 0.95  # of Muon
 
 
+Orthogonal = Callable[[Sequence[torch.Tensor]], list[torch.Tensor]]
+
+
 def make_optimizer(
-    config: TrainConfig, network: nn.Module, delayed: Sequence[Collection[str]] = ()
+    config: TrainConfig,
+    network: nn.Module,
+    delayed: Sequence[Collection[str]] = (),
+    make_orthogonal: Orthogonal | None = None,
 ) -> torch.optim.Optimizer:
     """Make the optimizer; weight decay applies to matrices only, not to biases and gains of norms.
 
     Parameters with `delayed` names are in separate groups, numbered by `delayed` from 1 on; 0: the others.
+    `make_orthogonal`: what several processes do instead of `orthogonal`.
     """
     numbers = {name: number for number, names in enumerate(delayed, 1) for name in names}
     hidden = hidden_matrices(network) if config.rule == "muon" else set()
@@ -39,7 +46,9 @@ def make_optimizer(
     ]
     lr = config.rate
     if config.rule == "muon":
-        return Muon(groups, lr=lr, betas=(0.9, 0.99), fused=True)
+        muon = Muon(groups, lr=lr, betas=(0.9, 0.99), fused=True)
+        muon.make_orthogonal = make_orthogonal
+        return muon
     if config.rule == "adamw":
         return torch.optim.AdamW(groups, lr=lr, betas=(0.9, 0.99), fused=True)
     if config.rule == "adam":
@@ -74,11 +83,15 @@ class Muon(torch.optim.AdamW):
     times slower than float32 on CPUs without it.
     """
 
+    make_orthogonal: Orthogonal | None = None  # None: `orthogonal`
+
     @torch.no_grad()
     def step(self, closure: Any = None) -> Any:
         for group in self.param_groups:
             matrices = [p for p in group["params"] if p.grad is not None] if group["muon"] else []
-            for p, direction in zip(matrices, orthogonal([self._direction(p) for p in matrices])):
+            momenta = [self._direction(p) for p in matrices]
+            directions = (self.make_orthogonal or orthogonal)(momenta)
+            for p, direction in zip(matrices, directions):
                 p.mul_(1 - group["lr"] * group["weight_decay"])
                 p.add_(direction, alpha=-group["lr"] * 0.2 * max(p.shape) ** 0.5)
                 p.grad = None  # so that AdamW skips it

@@ -131,8 +131,12 @@ def decide_length(
     groups: Sequence[DelayedGroup] = (),
     initial: Mapping[str, np.ndarray] | None = None,
     clock: Clock = time.perf_counter,
+    shards: int = 1,
 ) -> Length:
-    """Decide how many steps to train, or how long, and after how many steps to evaluate."""
+    """Decide how many steps to train, or how long, and after how many steps to evaluate.
+
+    Of several processes all make the steps that are timed, so they must read one `clock`.
+    """
     most = getattr(task, "evaluations", _EVALUATIONS)
     per_epoch = max(task.batches.length((0, 0)) / config.accumulate, 1)
     if not config.timed:
@@ -143,7 +147,7 @@ def decide_length(
     seconds = 60 * (MINUTES if config.minutes is None else config.minutes)
     enough = getattr(task, "enough_epochs", None)
     step, evaluation = _time(
-        Updater(task, config, device, groups, initial), seconds * _TRIAL, clock
+        Updater(task, config, device, groups, initial, shards), seconds * _TRIAL, clock
     )
     if enough is not None and (config.enough or config.minutes is None):
         # of little data, which more passes would only teach by heart

@@ -5,6 +5,7 @@ all, and the step itself (`Updater`).
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,10 +17,12 @@ import torch
 from torch import nn
 
 from seqloom.errors import ConfigError, TrainingError, quoted, suggest
-from seqloom.training.batches import Batch, Cursor
+from seqloom.training import ranks
+from seqloom.training.batches import Batch, Cursor, Part
 from seqloom.training.config import TrainConfig
 from seqloom.training.devices import autocast, on_device, scaler_for
 from seqloom.training.optimizers import make_optimizer
+from seqloom.training.shards import Shards
 from seqloom.training.trainable import DelayedGroup, Trainable
 
 
@@ -306,9 +309,10 @@ class Updater:
         device: torch.device,
         groups: Sequence[DelayedGroup] = (),
         initial: Mapping[str, np.ndarray] | None = None,
+        shards: int = 1,
     ) -> None:
         """Build the network and its optimizer. `initial`: weights by name that replace the initial ones
-        of the network.
+        of the network; `shards`: into how many an update is cut.
         """
         torch.manual_seed(config.seed)
         self.task, self.config, self.device = task, config, device
@@ -319,11 +323,15 @@ class Updater:
         if (frozen := frozen_network(task)) is not None:
             _freeze(frozen, self.network, device)
         self.groups = delayed_groups(self.network, groups, config)
+        self.shards = Shards(shards, config.seed)
         self.optimizer = make_optimizer(
-            config, self.network, [group.patterns for group in self.groups]
+            config,
+            self.network,
+            [group.patterns for group in self.groups],
+            self.shards.orthogonal,
         )
         self.clipper, self.scaler = Clipper(config), scaler_for(config, device)
-        self.carried: Any = None
+        self.carried: list[Any] = [None for _ in self.shards.own]  # the state of each own shard
         self.cursor: Cursor = (0, 0)
         self.first_loss = math.inf
 
@@ -334,16 +342,21 @@ class Updater:
         for delayed, share in zip(self.groups, shares[1:]):
             for name in delayed.patterns:
                 self.network.get_parameter(name).requires_grad_(share > 0)
-        batches = self._batches()
-        count, total = sum(batch.count for batch in batches), 0.0
-        for batch in batches:
-            before = None if batch.fresh else leading(self.carried, batch.rows)
-            with autocast(self.config, self.device):
-                loss, state = self.task.loss(self.network, on_device(batch, self.device), before)
-            total += float(loss.detach())
-            # every target of the update has the same weight, however they are divided into batches
-            self.scaler.scale(loss / count).backward()
-            self.carried, self.cursor = detached(state), batch.following
+        parts = self._batches()
+        count = self.shards.total([sum(batch.count for batch in part) for part in parts])
+        if not count:
+            raise TrainingError(
+                "a batch has no targets to train on: their mask or weights are all zero"
+            )
+        learning = [p for p in self.network.parameters() if p.requires_grad]
+        losses = []
+        for index, (number, part) in enumerate(zip(self.shards.own, parts)):
+            self.shards.draw(step, number)
+            losses.append(self._backward(index, part, count))
+            self.shards.keep(number, learning)
+        total = self.shards.give(losses)
+        self.shards.draw(step)
+        self.cursor = parts[0][-1].following
         self._check(total / count)
         self.scaler.unscale_(self.optimizer)
         if self.config.gradient_noise:
@@ -359,18 +372,55 @@ class Updater:
         self.optimizer.zero_grad(set_to_none=True)
         return Update(total / count, norm, count)
 
-    def _batches(self) -> list[Batch]:
-        """Return the batches of one update."""
-        batches: list[Batch] = []
+    def _batches(self) -> list[list[Batch]]:
+        """Return the batches of one update, of each own shard its parts of them."""
+        whole = self.shards.count == 1  # batches of other packages may know no parts
+        return [list(self._parts(() if whole else (part,))) for part in self.shards.parts]
+
+    def _parts(self, part: tuple[Part, ...]) -> Iterator[Batch]:
         cursor = self.cursor
         for _ in range(self.config.accumulate):
-            batches.append(self.task.batches.batch(cursor))
-            cursor = batches[-1].following
-        if not sum(batch.count for batch in batches):
-            raise TrainingError(
-                "a batch has no targets to train on: their mask or weights are all zero"
-            )
-        return batches
+            batch = self.task.batches.batch(cursor, *part)
+            yield batch
+            cursor = batch.following
+
+    def _backward(self, index: int, batches: Sequence[Batch], count: float) -> float:
+        """Add the gradient of a shard; return its loss."""
+        total = 0.0
+        for batch in batches:
+            if not batch.rows:
+                continue
+            before = None if batch.fresh else leading(self.carried[index], batch.rows)
+            with autocast(self.config, self.device):
+                loss, state = self.task.loss(self.network, on_device(batch, self.device), before)
+            total += float(loss.detach())
+            # every target of the update has the same weight, however they are divided into batches
+            self.scaler.scale(loss / count).backward()
+            self.carried[index] = detached(state)
+        return total
+
+    def all_carried(self) -> Any:
+        """Return the carried state, of several shards that of each, in the first process."""
+        if self.shards.count == 1:
+            return self.carried[0]
+        arrays = {}
+        for number, state in zip(self.shards.own, self.carried):
+            shape = json.dumps(shape_of(state)).encode()
+            arrays[f"{number}"] = np.frombuffer(shape, np.uint8)
+            for i, leaf in enumerate(leaves(state)):
+                arrays[f"{number}.{i}"] = leaf.cpu().numpy()
+        every: list[Any] = []
+        for theirs in ranks.arrays_to_first(arrays):
+            tensors = (torch.from_numpy(a) for name, a in theirs.items() if "." in name)
+            shapes = [json.loads(a.tobytes()) for name, a in theirs.items() if "." not in name]
+            every += [rebuilt(shape, tensors) for shape in shapes]
+        return tuple(every)
+
+    def restore_carried(self, state: Any) -> None:
+        """Continue with what `all_carried` gave, in any number of processes."""
+        self.carried = (
+            [state] if self.shards.count == 1 else [state[number] for number in self.shards.own]
+        )
 
     def _add_noise(self, deviation: float) -> None:
         for p in self.network.parameters():

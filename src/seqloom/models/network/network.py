@@ -236,7 +236,10 @@ def train_network(
     options = {
         key: value
         for key, value in config.to_dict().items()
-        if key != "tensorboard" and value != [] and (value or key not in NEWER_OPTIONS)
+        # shards may be left out when a run is resumed, which keeps them
+        if key not in ("tensorboard", "shards")
+        and value != []
+        and (value or key not in NEWER_OPTIONS)
     }
     options |= {"optimizer": config.rule, "schedule": config.curve}
     run_facts = {**facts, **({} if start is None else {"start": start.digest}), "train": options}
@@ -251,8 +254,9 @@ def train_network(
     )
     # as in a loaded network: weights that were frozen in training are weights like others
     report.network.requires_grad_(True)
+    cut = {"shards": report.facts["shards"]} if "shards" in report.facts else {}
     record = {
-        "train": options | {"steps": report.facts["steps"]},
+        "train": options | {"steps": report.facts["steps"]} | cut,
         **report.facts,
         f"valid_{task.criterion.name}": report.valid,
         "best_step": report.best_step,

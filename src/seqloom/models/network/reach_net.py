@@ -22,7 +22,7 @@ from seqloom.models.network.flow_net import begin
 from seqloom.models.network.reach import SOLVED, WITHOUT_FORGETTING, Ended, Rung, Setting, Weights
 from seqloom.nn.cells import Activation
 from seqloom.nn.recurrent import RecurrentStack
-from seqloom.training.batches import Batch, Batches, Cursor
+from seqloom.training.batches import WHOLE, Batch, Batches, Cursor, Part, taken
 from seqloom.training.config import TrainConfig
 from seqloom.training.devices import Tensors
 from seqloom.training.trainable import Criterion
@@ -132,10 +132,10 @@ class NewBatches:
     def __init__(self, setting: Setting, lag: int) -> None:
         self.setting, self.lag = setting, lag
 
-    def batch(self, cursor: Cursor) -> Batch:
-        """Return the batch of an update."""
+    def batch(self, cursor: Cursor, part: Part = WHOLE) -> Batch:
+        """Return the batch of an update, or a part of it."""
         rng = np.random.default_rng([self.setting.seed, self.lag, 1, cursor[1]])
-        inputs, targets = make(self.setting, rng, ROWS, self.lag)
+        inputs, targets = (taken(rows, part) for rows in make(self.setting, rng, ROWS, self.lag))
         return Batch({"inputs": inputs, "targets": targets}, (0, cursor[1] + 1))
 
     def length(self, cursor: Cursor) -> int:

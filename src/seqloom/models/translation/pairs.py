@@ -24,7 +24,7 @@ from seqloom.models.sequence.inputs import Encoded
 from seqloom.runtime.declarations import Examples
 from seqloom.text.tokenizer import Tokenizer
 from seqloom.text.tokenizer_directory import choose_tokenizer
-from seqloom.training.batches import Batch, Cursor
+from seqloom.training.batches import WHOLE, Batch, Cursor, Part
 from seqloom.training.batches import Examples as ExampleBatches
 
 if TYPE_CHECKING:
@@ -154,8 +154,8 @@ class PairBatches(ExampleBatches):
         )
         self.sources, self.targets, self.start = sources, targets, start
 
-    def batch(self, cursor: Cursor) -> Batch:
-        batch = super().batch(cursor)
+    def batch(self, cursor: Cursor, part: Part = WHOLE) -> Batch:
+        batch = super().batch(cursor, part)
         epochs = np.array([cursor[0] + self.share(cursor)], np.float32)
         return replace(batch, arrays={**batch.arrays, "epochs": epochs})
 
