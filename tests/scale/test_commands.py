@@ -87,6 +87,26 @@ def test_arrays_are_the_same(seqloom, made, address, tmp_path):  # noqa: F811
     assert np.load(tmp_path / "two.npy").shape == (25_000, 8)
 
 
+def test_a_vocabulary_is_the_same(seqloom, made, address, tmp_path):  # noqa: F811
+    os.chdir(made)
+    common = ("tokenize", "many.txt", "few.txt", "--kind", "word", "--min-count", 2, "--save")
+    assert lines(seqloom(*common, tmp_path / "one"))
+    assert lines(seqloom(*common, tmp_path / "two", "--cluster", address))
+    one, two = ({f.name: f.read_bytes() for f in (tmp_path / n).iterdir()} for n in ("one", "two"))
+    assert one == two
+
+
+def test_evaluations_are_the_same(seqloom, made, address, tmp_path):  # noqa: F811
+    os.chdir(made)
+    rows = [f"{'long' if len(line) > 40 else 'short'}\t{line}\n" for line in LINES]
+    (tmp_path / "rows.tsv").write_text("".join(rows * (45_000 // len(rows))))
+    for command in (f"nb {tmp_path / 'rows.tsv'}", "words many.txt", "stream many.txt"):
+        here = lines(seqloom("evaluate", *command.split(), "--json"))
+        assert lines(seqloom("evaluate", *command.split(), "--json", "--cluster", address)) == here
+    said = seqloom("evaluate", "vectors", "--on", "few.txt", "--cluster", address).one_line()
+    assert "is for another task (word vectors)" in said
+
+
 def test_what_makes_no_sense_on_a_cluster_is_refused(seqloom, made, address):  # noqa: F811
     os.chdir(made)
     for command, why in {
@@ -97,6 +117,7 @@ def test_what_makes_no_sense_on_a_cluster_is_refused(seqloom, made, address):  #
         "score words few.txt --colour": "leave out --cluster",
         "score stream few.txt": "one sequence, which has no parts",
         "tokenize few.txt": "a finished tokenizer",
+        "tokenize few.txt --kind bpe --save out": "bpe is trained by one process",
         "embed vectors king": "name them with --lines",
         "predict nb missing.txt": "no such file: missing.txt",
         "fit ngram - -o out": "reads files that all workers can open",

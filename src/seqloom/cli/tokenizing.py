@@ -90,14 +90,21 @@ def command(
         )
     refuse_work(cluster, work)
     if cluster is not None:
-        if tokenizer is None or save or ids_file:
+        if ids_file or (tokenizer is None) != bool(save):
             raise ConfigError(
-                "--cluster applies a finished tokenizer: give --tokenizer, without --save and --ids-file"
+                "--cluster applies a finished tokenizer (--tokenizer), or trains one (--save); leave the "
+                "other and --ids-file out"
             )
         texts = TextReading(
             **given(TextReading, {"encoding": encoding, "column": column, "strict": strict})
         )
-        _tokenize_on(cluster, work, text, tokenizer, ids, texts, as_json)
+        if tokenizer is not None:
+            _tokenize_on(cluster, work, text, tokenizer, ids, texts, as_json)
+            return
+        check_target(save)
+        trained = Tokenizer(**{"kind": "word", **chosen})
+        _train_on(cluster, work, trained, read_text(text, texts), str(save))
+        _trained(trained, str(save), as_json)
         return
     if save:
         check_target(save)
@@ -117,8 +124,7 @@ def command(
             {"ids_file": ids_file, "tokens": len(encoded), "dtype": str(encoded.dtype)}, as_json
         )
     if save:
-        summary = {"label": chosen_tokenizer.label(), "vocab_size": chosen_tokenizer.vocab_size}
-        _summary({"tokenizer": save, **summary}, as_json)
+        _trained(chosen_tokenizer, save, as_json)
     if save or ids_file:
         return
     for line in _tokens(chosen_tokenizer, corpus, ids, as_json):
@@ -135,6 +141,30 @@ def _tokens(tokenizer: Tokenizer, corpus: Corpus, ids: bool, as_json: bool) -> I
 
 def _summary(values: dict[str, Any], as_json: bool) -> None:
     emit(values) if as_json else click.echo(", ".join(f"{k} {v}" for k, v in values.items()))
+
+
+def _trained(tokenizer: Tokenizer, save: str, as_json: bool) -> None:
+    """Say what was saved."""
+    summary = {"label": tokenizer.label(), "vocab_size": tokenizer.vocab_size}
+    _summary({"tokenizer": save, **summary}, as_json)
+
+
+def _train_on(
+    cluster: str, work: str | None, tokenizer: Tokenizer, corpus: Corpus, save: str
+) -> None:
+    """Let workers count the words of a closed vocabulary, and save it."""
+    from seqloom.errors import ConfigError
+    from seqloom.scale.corpora import SharedCorpus
+    from seqloom.text.vocabulary import SPLITTERS
+
+    if tokenizer.kind not in SPLITTERS:
+        raise ConfigError(
+            f"--cluster counts the words of {', '.join(SPLITTERS)} tokenizers; {tokenizer.kind} is trained "
+            "by one process: leave --cluster out"
+        )
+    with workers(cluster, work, save) as given_workers:
+        tokenizer.fit(SharedCorpus.of(corpus, given_workers.cluster, given_workers.folder))
+        tokenizer.save(save)
 
 
 def _tokenize_on(
