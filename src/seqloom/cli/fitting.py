@@ -241,7 +241,7 @@ def fit_sections(config: type[Config], task: Task) -> dict[str, list[str]]:
     data = [*_names(task.reading), *_names(TextConfig)]
     own = [name for name in _names(config) if name not in data]
     training = [*_names(TrainConfig), *SEVERAL, "device"] if "train" in config.fit_arguments else []
-    training += ["memory", "restart"]
+    training += ["memory", "restart", "cluster", "work", "parts"]
     training += ["start"] if "start" in config.fit_arguments else []
     usual = ["output", "valid", *(name for name in USUAL if name in {*own, *training, *data})]
     spare = FIRST_TO_GO[: max(len(usual) - MOST_USUAL, 0)]
