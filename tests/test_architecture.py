@@ -566,14 +566,14 @@ MAX_KILOTOKENS = {  # thousands of Python tokens of a folder; "" are the files o
     "nn": 38,
     "reference": 11,
     "runtime": 26,  # recurrent networks read pieces of prompts
-    "scale": 13,  # tasks whose results are files, parts of many files, counting in ranges
-    "serving": 23,  # turns by request, long answers in pieces
+    "scale": 14,  # tasks whose results are files, parts of many files, counting in ranges
+    "serving": 24,  # turns by request, long answers in pieces, scores of a long prompt in parts
     "studio": 15,  # comparisons of dropped files, lessons, maps, runs, series, planes
     "tasks": 17,  # verbs of analogies and similarity
     "testing": 14,
     "text": 29,  # spellings of a published vocabulary without a loop over characters, at each start
     "training": 24,  # updates that several processes share
-    "views": 69,  # one prediction, discounts, changed tables, clamp, without, gradients of every task
+    "views": 70,  # one prediction, discounts, changed tables, clamp, without, gradients of every task
 }
 
 

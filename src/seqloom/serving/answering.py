@@ -30,6 +30,7 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1", "[::1]")
 UNREAD_SECONDS = 60.0  # that a client may leave its answer unread
 MOST_BODIES = 32  # of the largest size, that are held at a time
 PIECE = 1 << 18  # bytes of an answer that are sent at once
+LARGE = 1 << 16  # bytes of a request that takes long to look through
 CLIENT_LEFT = 499  # nginx's word for it, in logs; nobody receives it
 
 
@@ -190,12 +191,13 @@ class Exchange:
             if self.service.held_bytes > MOST_BODIES * most:
                 raise Refused.busy("too many large requests at a time; try again later")
             more = message.get("more_body", False)
-        body = b"".join(parts)
-        # a large body takes long to parse
-        if self._size > 1 << 16:
-            self.fields = await self.until(self.service.in_thread(parse, body))
-        else:
-            self.fields = parse(body)
+        self.fields = await self.look(parse, b"".join(parts))
+
+    async def look(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Return what a function finds in the request: beside the event loop where that is large."""
+        if self._size <= LARGE:
+            return function(*arguments)
+        return await self.until(self.service.in_thread(function, *arguments))
 
     async def until_set(self, event: asyncio.Event) -> None:
         """Wait for an event, which is then cleared; raise ClientLeft as soon as the client has left, which
@@ -288,6 +290,8 @@ class Exchange:
         self.service.held_bytes -= self._size
         if self._left is not None:
             self._left.cancel()
+            # whose error leads back here: such a cycle stays in memory until Python looks for them
+            self._left = None
 
 
 def encode(values: Any) -> bytes:
