@@ -92,6 +92,7 @@ class Cluster:
                     processes=True,
                     host="127.0.0.1",
                     dashboard_address=None,
+                    scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},
                     silence_logs=logging.CRITICAL,
                     memory_limit=0,  # no more than one process would be refused
                     env={"SEQLOOM_THREADS": "1"},
