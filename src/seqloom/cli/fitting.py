@@ -20,7 +20,6 @@ from seqloom.cli.options import config_options, given
 from seqloom.cli.several import SEVERAL, several_options
 from seqloom.config import TextConfig
 from seqloom.errors import ConfigError, TrainingError
-from seqloom.places import is_remote
 from seqloom.registry import model_class
 from seqloom.training.config import TrainConfig
 from seqloom.training.ranks import is_first, note_saved, started_again
@@ -129,6 +128,8 @@ def prepare(name: str, config_class: type[Config], output: str, options: dict[st
     )
     if "run" not in config_class.fit_arguments:
         return FitPlan(arguments)
+    from seqloom.places import is_remote
+
     if is_remote(output):
         raise ConfigError(
             f"{output}: checkpoints need a directory on this machine; fit to one, then copy the model"
