@@ -550,7 +550,7 @@ def test_nothing_hides_the_standard_library(path):
 
 # ---- budgets: what the house may weigh. A commit that raises one of them says why.
 
-MAX_FILES = 568  # a cluster; processes that share updates: ranks, shards, their launcher
+MAX_FILES = 570  # a cluster; processes that share updates: ranks, shards, their launcher
 MAX_KILOTOKENS = {  # thousands of Python tokens of a folder; "" are the files of the package itself
     "": 26,  # files elsewhere
     "charts": 45,

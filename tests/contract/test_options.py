@@ -167,6 +167,7 @@ VALUES = {
     "clip_at": [0.01],
     "gradient_noise": [1.0],
     "accumulate": [2],
+    "shards": [2],
     "patience": [1],
     "evaluate_every": [3],
     "d_characters": [6],

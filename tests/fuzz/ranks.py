@@ -1,4 +1,5 @@
-"""`fit --processes R` with processes that are killed at random moments: one of the ranks by SIGKILL, after
+"""Networks of every kind in one, two and four processes, which must have the same bytes. Then `fit
+--processes R` with processes that are killed at random moments: one of the ranks by SIGKILL, after
 which the launcher goes on by itself, or the launcher, after which the command is run again with another
 number of processes.
 
@@ -9,6 +10,7 @@ a rank has died, training must go on within 10 seconds, which the log of the run
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import random
 import signal
@@ -21,6 +23,8 @@ from pathlib import Path
 from seqloom.data.corpus import bundled
 from tests.fuzz.counts import Counts
 from tests.fuzz.kills import CODES, MODEL, _alike, _digests, _hears_ctrl_c
+from tests.fuzz.specimens import SPECIMENS
+from tests.training.several import NETWORKS, in_groups
 
 PROMPT = 10.0  # seconds until training goes on
 PATIENCE = 300.0
@@ -49,6 +53,8 @@ COMMANDS = {
 def run(count: int, seed: int) -> Counts:
     counts, draw = Counts(), random.Random(seed)
     with tempfile.TemporaryDirectory(prefix="seqloom-ranks-") as folder:
+        compare(Path(folder), counts)
+        count += counts.tried
         attack = Attack(Path(folder), counts)
         while counts.tried < count:
             attack.on(draw.choice(list(COMMANDS)), draw)
@@ -61,6 +67,49 @@ def run(count: int, seed: int) -> Counts:
             file=sys.stderr,
         )
     return counts
+
+
+TRAINED = [
+    "nplm",
+    "rnn",
+    "lstm",
+    "gru",
+    "gpt",
+    "classifier",
+    "tagger",
+    "answerer",
+    "seq2seq",
+    "transformer",
+    "forecaster",
+]
+UPDATES = {"steps": 2, "shards": 4, "accumulate": 2, "clip_at": 0.1}
+
+
+def compare(place: Path, counts: Counts) -> None:
+    """Fit networks of every kind in one process of a group, in two and in four."""
+    specimens = [
+        name
+        for name in SPECIMENS
+        if name.split("-")[0] in TRAINED and not name.endswith(("-bit", "-bits"))
+    ]
+    for job in (
+        {"names": list(NETWORKS), "train": UPDATES | {"gradient_noise": 0.01}},
+        {"names": specimens, "train": UPDATES, "specimens": True},
+    ):
+        groups = [{"job": job, "environments": [{}] * size} for size in (1, 2, 4)]
+        os.environ.setdefault("OMP_NUM_THREADS", "1")
+        answers = in_groups(groups, place)
+        failed = [said for group in answers for code, said in group if code]
+        if failed:
+            counts.wrong += failed
+            continue
+        found = [json.loads(said) for group in answers for _, said in group]
+        for name in job["names"]:
+            digests = {each[name] for each in found}
+            if len(digests) == 1:
+                counts.worked += 1
+            else:
+                counts.wrong.append(f"{name} has other bytes in several processes")
 
 
 class Attack:
@@ -173,7 +222,10 @@ class Attack:
         child.send_signal(how)
         self.ended += child.poll() is None
         trail.append(f"{how.name} to the launcher of {processes} after {delay:.2f} s")
-        err = child.communicate(timeout=PATIENCE)[1].decode()
+        try:
+            err = child.communicate(timeout=PATIENCE)[1].decode()
+        except subprocess.TimeoutExpired:  # whoever lives holds its stderr
+            return self._give_up(child, ranks)
         begun = time.monotonic()
         while any(_runs(pid) for pid in ranks):
             if time.monotonic() - begun > PROMPT:
@@ -187,10 +239,20 @@ class Attack:
 
     def _end(self, child: subprocess.Popen[bytes]) -> str:
         """Wait for the end, which must be a good one."""
-        err = child.communicate(timeout=PATIENCE)[1].decode()
+        try:
+            err = child.communicate(timeout=PATIENCE)[1].decode()
+        except subprocess.TimeoutExpired:
+            return self._give_up(child, _children(child.pid))
         if "Traceback" in err:
             return f"a trace: {err}"
         return f"ended with {child.returncode}: {err}" if child.returncode else ""
+
+    def _give_up(self, child: subprocess.Popen[bytes], ranks: list[int]) -> str:
+        child.kill()
+        for pid in ranks:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        return f"no end within {PATIENCE} s: {child.communicate()[1].decode()}"
 
     def _clean(self) -> None:
         import shutil

@@ -62,8 +62,10 @@ def _language(name: str, **options: Any) -> Maker:
 def _network(name: str, **options: Any) -> Maker:
     """A network after one step: what it says does not matter."""
     options = {"tokenizer": "whitespace", **options}
-    train = TrainConfig(steps=1, batch_size=2, **({} if name == "gpt" else {"truncation": 4}))
-    return lambda: model_class(name)(**options).fit(TEXT, train=train, valid=TEXT[:60])
+    train = {"steps": 1, "batch_size": 2, **({} if name == "gpt" else {"truncation": 4})}
+    return lambda: model_class(name)(**options).fit(
+        TEXT, train=TrainConfig(**train), valid=TEXT[:60]
+    )
 
 
 def _labelled(name: str, **options: Any) -> Maker:

@@ -19,8 +19,9 @@ pytest.importorskip("uvicorn")
 pytest.importorskip("starlette")
 
 from seqloom.serving import answering, completions
-from seqloom.serving.answering import Bell, encode, encode_long
+from seqloom.serving.answering import Bell
 from seqloom.serving.completions import Writer
+from seqloom.serving.encoding import encode, encode_long
 from seqloom.serving.fields import Fields, Refused, parse
 from seqloom.serving.requests import Event
 from seqloom.serving.workers import Workers

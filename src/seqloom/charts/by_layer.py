@@ -90,8 +90,12 @@ def layers_chart(
             alt.Tooltip("high:Q", title="to", format=form),
         ],
     )
-    numbers = [row[end] for row in values for end in ("low", "high")]
-    numbers += [] if reference is None else [reference[0]]
+    drawn = [
+        end for points in series.values() for point in points for end in (point.low, point.high)
+    ]
+    drawn += [point.value for points in series.values() for point in points]
+    drawn += [] if reference is None else [reference[0]]
+    numbers = [number for number in drawn if not math.isnan(number)]
     y = alt.Y(
         "value:Q",
         title=title,

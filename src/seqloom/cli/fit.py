@@ -18,10 +18,8 @@ from seqloom.cli.fitting import (
     prepare,
 )
 from seqloom.cli.options import common, config_options, emit, given
-from seqloom.cli.several import one_of_several, started_several
 from seqloom.errors import suggest
 from seqloom.registry import MODELS, Entry, config_class, load_plugins
-from seqloom.training.ranks import is_first
 
 EXAMPLES = {
     "ngram": "  seqloom fit ngram corpus.txt -o model --order 5\n"
@@ -146,7 +144,9 @@ def _command_for(name: str) -> click.Command:
     def fit(
         paths: tuple[str, ...], output: str, valid: str | None, as_json: bool, **options: Any
     ) -> None:
+        from seqloom.cli.several import one_of_several, started_several
         from seqloom.storage import check_target
+        from seqloom.training.ranks import is_first
 
         if started_several(name, paths, output, options):
             return

@@ -17,17 +17,36 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from seqloom.cli.options import config_options, given
-from seqloom.cli.several import SEVERAL, several_options
 from seqloom.config import TextConfig
 from seqloom.errors import ConfigError, TrainingError
 from seqloom.registry import model_class
 from seqloom.training.config import TrainConfig
-from seqloom.training.ranks import is_first, note_saved, started_again
 
 if TYPE_CHECKING:
     from seqloom.config import Config
     from seqloom.contracts import Model
     from seqloom.tasks.task import Task
+
+
+SEVERAL = ("processes", "restarts")  # options of training in several processes
+MOST = 1024
+
+
+def _several_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of training in several processes."""
+    function = click.option(
+        "--restarts",
+        type=click.IntRange(0, 1_000_000),
+        default=3,
+        help="How often --processes are started again from the last checkpoint after one has died.  "
+        "[default: 3]",
+    )(function)
+    return click.option(
+        "--processes",
+        type=click.IntRange(1, MOST),
+        help="Processes of this machine that share every update; torchrun starts them on several.  "
+        "[default: 1]",
+    )(function)
 
 
 def fitting_options(config: type[Config]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -52,7 +71,7 @@ def fitting_options(config: type[Config]) -> Callable[[Callable[..., Any]], Call
                 help="cpu, cuda, cuda:1, mps  [default: a GPU if there is one]",
             )(function)
             function = config_options(TrainConfig)(function)
-            function = several_options(function)
+            function = _several_options(function)
         if "cluster" in config.fit_arguments:
             from seqloom.cli.clusters import cluster_options
 
@@ -145,6 +164,8 @@ def prepare(name: str, config_class: type[Config], output: str, options: dict[st
         check_precision(config, find_device(options["device"]))
         check_tensorboard(config)
         arguments |= {"train": config, "device": options["device"]}
+    from seqloom.training.ranks import started_again
+
     # The processes of a run that began anew go on when they are started again.
     restart = options["restart"] and not started_again()
     return FitPlan(arguments, Path(f"{output.rstrip('/')}.run"), restart)
@@ -163,6 +184,7 @@ def fit_and_save(
         return
     from seqloom.storage import EVENTS, TRAINING_LOG, save
     from seqloom.training.checkpoint import LOG, Run
+    from seqloom.training.ranks import is_first, note_saved
 
     run = Run(plan.run)
     try:

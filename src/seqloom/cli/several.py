@@ -15,43 +15,23 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from seqloom import progress
+from seqloom.cli.fitting import SEVERAL
 from seqloom.errors import ConfigError, Interrupted, Terminated, TrainingError
 from seqloom.registry import config_class
 from seqloom.reporters import reporter_for
 from seqloom.training import ranks
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-SEVERAL = ("processes", "restarts")
-MOST = 1024
 _TICK = 0.05  # seconds between two looks at the processes
 _GRACE, _LAST = 3.0, 2.0  # seconds for the others to end by themselves, and when they are asked to
 _MINE = {"MASTER_ADDR", "MASTER_PORT"}  # variables of torchrun that must not reach the processes
-
-
-def several_options(function: F) -> F:
-    """Add the options of training in several processes."""
-    function = click.option(
-        "--restarts",
-        type=click.IntRange(0, 1_000_000),
-        default=3,
-        help="How often --processes are started again from the last checkpoint after one has died.  "
-        "[default: 3]",
-    )(function)
-    return click.option(
-        "--processes",
-        type=click.IntRange(1, MOST),
-        help="Processes of this machine that share every update; torchrun starts them on several.  "
-        "[default: 1]",
-    )(function)
 
 
 def started_several(name: str, paths: Sequence[str], output: str, options: dict[str, Any]) -> bool:

@@ -18,8 +18,9 @@ import numpy as np
 from seqloom.config import defaults
 from seqloom.decoding.sampling import ANSWER, SamplingConfig
 from seqloom.errors import ConfigError, DataError, quoted
-from seqloom.serving.answering import Exchange, encode_long
+from seqloom.serving.answering import Exchange
 from seqloom.serving.catalogue import Served
+from seqloom.serving.encoding import encode_long
 from seqloom.serving.engine import Engine
 from seqloom.serving.fields import Refused, whole
 from seqloom.serving.limits import check_size

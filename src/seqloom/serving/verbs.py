@@ -11,8 +11,9 @@ import numpy as np
 
 from seqloom.contracts import LanguageModel
 from seqloom.errors import ConfigError, DataError
-from seqloom.serving.answering import Exchange, Handler, encode, encode_long
+from seqloom.serving.answering import Exchange, Handler
 from seqloom.serving.catalogue import Served
+from seqloom.serving.encoding import encode, encode_long
 from seqloom.serving.fields import Refused, whole
 
 MOST_ANSWER = 64_000_000  # bytes of an answer to many inputs

@@ -17,6 +17,7 @@ import re
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -38,6 +39,7 @@ ATTEMPT = "TORCHELASTIC_RESTART_COUNT"  # variable of torchrun, and of the launc
 _MEETING_SECONDS = 300  # to wait until all processes have come
 # One that has died is noticed at once; this is for a machine that is cut off, while another evaluates.
 _SILENT_SECONDS = 3600
+_ASKED_SECONDS = 60  # to end with a checkpoint
 _HEAD = 1024  # bytes that are sent without asking how many there are
 
 
@@ -121,8 +123,9 @@ def joined(device: str | None = None) -> Iterator[None]:
     import torch  # isort: skip
     import torch.distributed as dist  # isort: skip
 
+    met = threading.Event()
     if MEETING in os.environ:
-        threading.Thread(target=_end_with_launcher, daemon=True).start()
+        threading.Thread(target=_end_with_launcher, args=(met,), daemon=True).start()
     rank = int(os.environ["RANK"])
     gpus = _gpus(device)
     os.environ.setdefault("SEQLOOM_THREADS", str(max(core_count() // on_this_machine(), 1)))
@@ -150,18 +153,24 @@ def joined(device: str | None = None) -> Iterator[None]:
             f"the {size} processes of this run do not find each other ({_first_line(error)}); start all of "
             f"them, ranks 0 to {size - 1} once each, on a port that nobody else uses (MASTER_PORT)"
         ) from error
+    met.set()
     yield
     dist.destroy_process_group()  # not after an error, where it may wait for whoever is gone
 
 
-def _end_with_launcher() -> None:
-    """Ask this process to end when its launcher, which holds the other end of stdin, is gone."""
+def _end_with_launcher(met: threading.Event) -> None:
+    """End this process when its launcher, which holds the other end of stdin, is gone: asked to, once it has
+    something to keep. Who waits inside torch for others to come hears no signal.
+    """
     try:
         while os.read(0, 1):
             pass
     except OSError:  # no standard input: nobody holds its other end
         return
-    os.kill(os.getpid(), signal.SIGTERM)
+    if met.is_set():
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(_ASKED_SECONDS)
+    os._exit(128 + signal.SIGTERM)
 
 
 def started_again() -> bool:
