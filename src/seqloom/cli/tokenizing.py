@@ -101,7 +101,7 @@ def command(
         if tokenizer is not None:
             _tokenize_on(cluster, work, text, tokenizer, ids, texts, as_json)
             return
-        check_target(save)
+        check_target(str(save))
         trained = Tokenizer(**{"kind": "word", **chosen})
         _train_on(cluster, work, trained, read_text(text, texts), str(save))
         _trained(trained, str(save), as_json)
