@@ -61,6 +61,7 @@ SUITES = {
     "serving": "serving.run",
     "serving-load": "serving_load.run",
     "studio": "studio.run",
+    "scale-cluster": "scale_cluster.run",
 }
 LONG = (
     "drift",

@@ -22,6 +22,7 @@ LEVELS = {
     "studio": 11,
     "comparison": 10,
     "serving": 10,
+    "scale": 10,
     "tasks": 9,
     "views": 8,
     "interop": 8,
@@ -47,6 +48,7 @@ LEVELS = {
     "arrays": 0,
     "batching": 0,
     "directories": 0,
+    "places": 0,
     "frames": 0,
     "reporters": 0,
     "numba_start": 0,
@@ -548,14 +550,14 @@ def test_nothing_hides_the_standard_library(path):
 
 # ---- budgets: what the house may weigh. A commit that raises one of them says why.
 
-MAX_FILES = 562  # gates that are held; what the studio asks; scaling laws; ranks, shards, their launcher
+MAX_FILES = 580  # scaling laws; a cluster; processes that share updates: ranks, shards, their launcher
 MAX_KILOTOKENS = {  # thousands of Python tokens of a folder; "" are the files of the package itself
-    "": 24,
+    "": 26,  # files elsewhere
     "charts": 46,  # runs and bands of a scaling law
-    "cli": 36,  # scaling, the launcher of several processes
+    "cli": 42,  # scaling; the launcher of several processes; parts of predict, score, .. for workers
     "comparison": 40,  # kept after every rung, for whoever watches; plan, runs and answers of scaling
     "contracts": 37,
-    "data": 65,
+    "data": 67,  # stretches of files, and files elsewhere
     "decoding": 17,
     "interop": 46,  # windows and rows of questions in ONNX graphs, so that their scripts are short
     "kernels": 52,
@@ -564,6 +566,7 @@ MAX_KILOTOKENS = {  # thousands of Python tokens of a folder; "" are the files o
     "nn": 38,
     "reference": 11,
     "runtime": 26,  # recurrent networks read pieces of prompts
+    "scale": 14,  # tasks whose results are files, parts of many files, counting in ranges
     "serving": 24,  # turns by request, long answers in pieces, scores of a long prompt in parts
     "studio": 15,  # comparisons of dropped files, lessons, maps, runs, series, planes
     "tasks": 17,  # verbs of analogies and similarity

@@ -30,7 +30,7 @@ Unit = Literal["line", "document", "stream"]
 OnlyWith = Mapping[str, Mapping[str, Collection[Any]]]
 
 # What `fit` may take besides the data: how much memory counting may use, where checkpoints go, how
-# to train and where.
+# to train and where. On the command line there is also `cluster`: who may count.
 COUNTS, ITERATES, TRAINS = (
     frozenset({"memory"}),
     frozenset({"run"}),

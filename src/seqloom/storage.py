@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from seqloom import directories
+from seqloom import directories, places
 from seqloom._version import __version__
 from seqloom.arrays import read_arrays, write_arrays
 from seqloom.cards import CARD, RESULTS, card
@@ -86,6 +86,10 @@ def save(model: Any, directory: str | Path, beside: Mapping[str, Path] | None = 
 
     `beside`: files and directories that are copied into it, by their names there (the log of its training).
     """
+    if places.is_remote(directory):
+        with places.local_directory(str(directory)) as folder:
+            save(model, folder, beside)
+        return
     directories.remark_file_name(directory)
     with writing(directory) as partial:
         write_model(model, partial)
@@ -185,6 +189,8 @@ def load(directory: str | Path, device: str | None = None) -> Any:
 
     `device`: where its networks run, such as cuda or mps; None: the CPU.
     """
+    if places.is_remote(directory):
+        directory = places.fetch_directory(str(directory), directories.cache_directory() / "models")
     model = _load(Path(directory), [], 0)
     if device not in (None, "cpu") and not model.to_device(device):
         raise ConfigError(
@@ -373,6 +379,9 @@ def _reader(path: Path) -> str:
 
 def check_target(directory: str | Path) -> None:
     """Refuse, before a long job, a directory to which its result could not be written at the end."""
+    if places.is_remote(directory):
+        places.Place(str(directory))
+        return
     directories.check_target(directory, WHAT, _replaceable)
 
 

@@ -75,7 +75,7 @@ def test_models_that_count_have_model_options():
     groups = sections(shown("fit", "ngram"))
     assert groups["Usual options"] == ["output", "valid", "tokenizer", "order", "smoothing"]
     assert groups["Model options"] == ["k", "prune", "prune-entropy"]
-    assert groups["Training options"] == ["memory"]
+    assert groups["Training options"] == ["memory", "cluster", "work", "parts"]
 
 
 def test_options_that_tasks_share_have_the_help_of_each():

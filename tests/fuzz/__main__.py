@@ -22,6 +22,7 @@ ATTACKS = {
     "files": 2000,
     "options": 2000,
     "requests": 2000,
+    "cluster": 40,
 }
 
 

@@ -5,7 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from seqloom.errors import DataError
+from seqloom.models.language import counting, estimation
 from seqloom.models.language.counting import count_ngrams
+from seqloom.models.language.estimation import build, smoothing_named
 from seqloom.models.workspace import Workspace
 from tests.twins.ngrams import BOS, count
 
@@ -69,3 +72,33 @@ def test_blocks_and_threads_do_not_change_the_result(memory, monkeypatch):
         for name in ("words", "counts", "suffixes", "parents"):
             assert np.array_equal(getattr(a, name), getattr(b, name)), name
     assert reference.bos_begin == other.bos_begin
+
+
+@pytest.mark.parametrize("prune", [(), (0, 0, 1)])
+def test_places_of_64_bits_give_the_same_model(monkeypatch, prune):
+    """As where a level has more n-grams than 32 bits can number, or a word is seen more often."""
+    ids = np.append(np.random.default_rng(3).integers(1, 60, 4000), EOS)
+    ids[::9] = EOS
+    tries = []
+    for places in (counting.PLACES, 10):
+        monkeypatch.setattr(counting, "PLACES", places)
+        workspace = Workspace(30_000, True)
+        counted = count_ngrams(ids, 4, 60, EOS, workspace)
+        large = places == 10
+        assert (counted.levels[2].suffixes.dtype == np.int64) == large
+        assert (counted.levels[3].counts.dtype == np.int64) == large
+        tries.append(build(counted, smoothing_named("modified-kneser-ney"), prune, workspace)[0])
+    for name, array in tries[0].arrays().items():
+        assert array.dtype == tries[1].arrays()[name].dtype
+        assert (array == tries[1].arrays()[name]).all()
+
+
+def test_a_model_with_too_many_ngrams_says_what_to_do(monkeypatch):
+    monkeypatch.setattr(estimation, "PLACES", 100)
+    counted = count_ngrams(
+        np.array([1, 2, EOS] * 5 + list(range(1, 60)) + [EOS]), 3, 60, EOS, Workspace()
+    )
+    with pytest.raises(
+        DataError, match=r"a model has places for 99; leave rare ones out, .*prune="
+    ):
+        build(counted, smoothing_named("kneser-ney"), (), Workspace())

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from seqloom import tasks
+from seqloom.cli.clusters import cluster_options, model_facts, refuse_work, workers
 from seqloom.cli.options import common, emit, finite, former_name, options_of, task_options
 from seqloom.errors import ConfigError, DataError
 from seqloom.progress import reporting, say
@@ -38,6 +39,7 @@ Examples:
   seqloom evaluate sentiment test.tsv --slice-by length --slice-by source --group-by gender
   seqloom evaluate vectors --on questions-words.txt
   seqloom evaluate forecaster whole.csv --since 2024-06-01
+  seqloom evaluate sentiment test.tsv --cluster 4      # four processes, 20,000 texts at a time
 """,
 )
 @click.argument("model")
@@ -49,9 +51,18 @@ Examples:
     help="Add the result to the saved model: README.md and results.json in its directory, with the "
     "speed on this machine and, for models of text, a reference for seqloom drift.",
 )
+@cluster_options
 @common
 @former_name("start", "since")
-def command(model: str, data: tuple[str, ...], card: bool, as_json: bool, **options: Any) -> None:
+def command(
+    model: str,
+    data: tuple[str, ...],
+    card: bool,
+    cluster: str | None,
+    work: str | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
     """Evaluate a model on held-out data.
 
     A language model: perplexity with and without unknown words, and bits per byte with an interval.
@@ -63,12 +74,23 @@ def command(model: str, data: tuple[str, ...], card: bool, as_json: bool, **opti
     squared and absolute error of forecasts from every step, each made from the steps before it, and
     how often its intervals hold.
     """
+    refuse_work(cluster, work)
     loaded = tasks.open_model("evaluate", model)
     task = tasks.of(loaded)
     evaluation, reading = options_of(task, model, _configs(task), options, _configs)
     if card:
         _check_card(model)
-    outcome = task.evaluate(loaded, model, data, reading, evaluation)
+    if cluster is None:
+        outcome = task.evaluate(loaded, model, data, reading, evaluation)
+    else:
+        from seqloom.contracts.reading import SHARED
+        from seqloom.scale.evaluating import share
+
+        facts = model_facts(model)
+        with workers(cluster, work, None) as given:
+            share(loaded, given.cluster, given.folder, facts["model"], facts["digest"])
+            outcome = task.evaluate(loaded, model, data, reading, evaluation)
+            delattr(loaded, SHARED)
     if card:
         _add(loaded, model, data, reading, outcome.values or {}, getattr(evaluation, "on", None))
     emit(outcome.values) if as_json else click.echo(outcome.text)

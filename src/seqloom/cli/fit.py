@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from seqloom import progress, tasks
+from seqloom.cli.clusters import refuse_work, workers
 from seqloom.cli.fitting import (
     SectionedCommand,
     fit_and_save,
@@ -22,7 +23,8 @@ from seqloom.registry import MODELS, Entry, config_class, load_plugins
 
 EXAMPLES = {
     "ngram": "  seqloom fit ngram corpus.txt -o model --order 5\n"
-    "  cat *.txt | seqloom fit ngram - -o chars --tokenizer char --unit stream --order 6",
+    "  cat *.txt | seqloom fit ngram - -o chars --tokenizer char --unit stream --order 6\n"
+    "  seqloom fit ngram crawl/*.txt -o model --cluster 8            # eight processes count",
     "mixture": "  seqloom fit mixture heldout.txt -o mix --members model3,model5\n"
     "  seqloom fit mixture heldout.txt -o mix --members model,cache --valid test.txt",
     "cache": "  seqloom fit cache corpus.txt -o cache --tokenizer model      # the tokenizer of a "
@@ -153,16 +155,44 @@ def _command_for(name: str) -> click.Command:
             model, start = make_model(name, options_class, options)
             check_target(output)
             plan = prepare(name, options_class, output, options)
+            cluster, work, parts = (options.get(each) for each in ("cluster", "work", "parts"))
+            refuse_work(cluster, work, parts)
             with plan.held():
                 learnt = task.read(paths, reading)
                 held_out = None if valid is None else task.read_valid(valid, reading)
                 begun = time.perf_counter()
-                fit_and_save(model, learnt, held_out, output, plan, start)
+                if cluster is None:
+                    fit_and_save(model, learnt, held_out, output, plan, start)
+                else:
+                    begun = _fit_on(cluster, work, parts, model, learnt, output, options["memory"])
                 spent = time.perf_counter() - begun
             if is_first():
                 _show(model, output, spent, held_out, as_json)
 
     return fit
+
+
+def _fit_on(
+    cluster: str,
+    work: str | None,
+    parts: int | None,
+    model: Any,
+    corpus: Any,
+    output: str,
+    memory: str | None,
+) -> float:
+    """Let workers count, then save; return when they had started."""
+    from seqloom.config import parse_size
+    from seqloom.scale.corpora import SharedCorpus
+    from seqloom.scale.counting import fit_ngrams
+
+    limit = None if memory is None else parse_size(memory)
+    with workers(cluster, work, output) as given_workers:
+        begun = time.perf_counter()
+        shared = SharedCorpus.of(corpus, given_workers.cluster, given_workers.folder, parts)
+        fit_ngrams(model, shared, limit)
+        model.save(output)
+    return begun
 
 
 def _show(model: Any, output: str, spent: float, held_out: Any, as_json: bool) -> None:

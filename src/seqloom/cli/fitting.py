@@ -72,6 +72,16 @@ def fitting_options(config: type[Config]) -> Callable[[Callable[..., Any]], Call
             )(function)
             function = config_options(TrainConfig)(function)
             function = _several_options(function)
+        if "cluster" in config.fit_arguments:
+            from seqloom.cli.clusters import cluster_options
+
+            function = click.option(
+                "--parts",
+                type=click.IntRange(1, 1 << 20),
+                help="With --cluster: cut the text into about so many parts; the model does not depend on "
+                "it.  [default: one a worker, of 64 MB at most]",
+            )(function)
+            function = cluster_options(function)
         if "memory" in config.fit_arguments:
             function = click.option(
                 "--memory",
@@ -137,6 +147,12 @@ def prepare(name: str, config_class: type[Config], output: str, options: dict[st
     )
     if "run" not in config_class.fit_arguments:
         return FitPlan(arguments)
+    from seqloom.places import is_remote
+
+    if is_remote(output):
+        raise ConfigError(
+            f"{output}: checkpoints need a directory on this machine; fit to one, then copy the model"
+        )
     if "train" in config_class.fit_arguments:
         from seqloom.models.network.network import require_torch
 
@@ -248,7 +264,7 @@ def fit_sections(config: type[Config], task: Task) -> dict[str, list[str]]:
     data = [*_names(task.reading), *_names(TextConfig)]
     own = [name for name in _names(config) if name not in data]
     training = [*_names(TrainConfig), *SEVERAL, "device"] if "train" in config.fit_arguments else []
-    training += ["memory", "restart"]
+    training += ["memory", "restart", "cluster", "work", "parts"]
     training += ["start"] if "start" in config.fit_arguments else []
     usual = ["output", "valid", *(name for name in USUAL if name in {*own, *training, *data})]
     spare = FIRST_TO_GO[: max(len(usual) - MOST_USUAL, 0)]

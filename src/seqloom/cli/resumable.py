@@ -8,8 +8,6 @@ stay, and half a line at the end is written again. The finished file takes its n
 
 from __future__ import annotations
 
-import glob
-import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +18,9 @@ from seqloom import progress
 from seqloom.describing import differences
 from seqloom.directories import locked
 from seqloom.errors import ConfigError, DataError
+from seqloom.scale.work import contents
+
+__all__ = ["contents", "write_resumable"]
 
 HASHED = ("model", "text")  # what is recorded by its contents
 
@@ -142,26 +143,3 @@ def _complete(data: bytes, *, numbered: bool) -> tuple[int, int]:
         lines = lines[: numbers.index(numbers[-1])] if numbers else []
         done = numbers[len(lines)] - 1 if numbers else 0
     return done if numbered else len(lines), sum(len(line) + 1 for line in lines)
-
-
-def contents(*names: str) -> list[str]:
-    """Return a hash of the contents of each file, directory or pattern; for others, such as standard
-    input, the name.
-    """
-    digests = []
-    for name in names:
-        hasher, path = hashlib.sha256(), Path(name)
-        files = (
-            [path]
-            if path.is_file()
-            else sorted(part for part in path.rglob("*") if part.is_file())
-            if path.is_dir()
-            else sorted(
-                part for part in map(Path, glob.glob(name, recursive=True)) if part.is_file()
-            )
-        )
-        for part in files:
-            with part.open("rb") as file:
-                hasher.update(hashlib.file_digest(file, "sha256").digest())
-        digests.append(hasher.hexdigest()[:16] if files else name)
-    return digests

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import glob
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from seqloom import tasks
-from seqloom.cli.options import common, emit, options_of, task_options
+from seqloom import progress, tasks
+from seqloom.cli.clusters import cluster_options, model_facts, refuse_work, workers
+from seqloom.cli.options import common, emit, json_line, options_of, task_options
 from seqloom.errors import ConfigError, quoted
 from seqloom.progress import say
 from seqloom.tasks.reading import TextReading
@@ -34,6 +37,7 @@ Examples:
   echo "to be or not to be" | seqloom score model
   seqloom score model test.txt --colour
   seqloom score translator pairs.tsv
+  seqloom score model crawl/*.txt --cluster 4 > scores.tsv       # four processes
 """,
 )
 @click.argument("model")
@@ -56,6 +60,7 @@ Examples:
     is_flag=True,
     help="Like --colour, even into a pipe or with NO_COLOR set.",
 )
+@cluster_options
 @task_options(_configs)
 @common
 def command(
@@ -64,6 +69,8 @@ def command(
     tokens: bool,
     colour: bool,
     force_colour: bool,
+    cluster: str | None,
+    work: str | None,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -76,9 +83,15 @@ def command(
     """
     if (colour or force_colour) and (tokens or as_json):
         raise ConfigError("--colour shows the text itself; give it without --tokens and --json")
+    refuse_work(cluster, work)
+    if cluster is not None and (colour or force_colour):
+        raise ConfigError("--colour shows one text; leave out --cluster")
     loaded = tasks.open_model("score", model)
     task = tasks.of(loaded)
     (scoring,) = options_of(task, model, _configs(task), options, _configs)
+    if cluster is not None:
+        _score_on(cluster, work, model, text, task, loaded, scoring, tokens, as_json)
+        return
     if isinstance(scoring, TextReading):
         text = tuple(map(_named_or_given, text))
     if colour or force_colour:
@@ -126,3 +139,81 @@ def _show_coloured(model: LanguageModel, corpus: Corpus, forced: bool) -> None:
         click.echo(
             show(pieces(model, unit), bounds, colour=painted).removesuffix("\n"), color=painted
         )
+
+
+def _score_on(
+    cluster: str,
+    work: str | None,
+    path: str,
+    text: tuple[str, ...],
+    task: Task,
+    model: Any,
+    options: Any,
+    tokens: bool,
+    as_json: bool,
+) -> None:
+    """Let workers score files, and print what they find in order."""
+    from seqloom.scale import parts
+    from seqloom.tasks.reading import BATCH
+
+    unit = getattr(model, "unit", "line")
+    if unit == "stream":
+        raise ConfigError(
+            f"{path} reads all text as one sequence, which has no parts; leave out --cluster"
+        )
+    with workers(cluster, work, None) as given:
+        answered = given.answers(
+            "seqloom.cli.score:score_part",
+            text,
+            {
+                **model_facts(path),
+                "options": options.to_dict(),
+                "tokens": tokens,
+                "as_json": as_json,
+            },
+            "scoring",
+            encoding=options.encoding,
+            strict=getattr(options, "strict", False),
+            tables_only=getattr(options, "column", None) is not None,
+            by_lines=isinstance(options, TextReading)
+            and unit == "line"
+            and task.reads_lines(model, options),
+            rows=BATCH,
+        )
+        parts.print_all(answered)
+
+
+def score_part(
+    folder: Path,
+    part: dict[str, Any],
+    model: str,
+    digest: str,
+    options: dict[str, Any],
+    tokens: bool,
+    as_json: bool,
+) -> dict[str, Any]:
+    """Score the units of a part, on a worker."""
+    from seqloom.scale import parts
+    from seqloom.scale.work import model_at
+
+    loaded = model_at(model, digest)
+    task = tasks.of(loaded)
+    assert task.scoring is not None
+    before = part["before"]
+    if tokens and before is None:
+        raise ConfigError(
+            "--tokens numbers the lines; give it one file, or plain text, with --cluster"
+        )
+
+    def lines() -> Iterator[str]:
+        scoring = task.scoring.from_dict(options)  # type: ignore[union-attr]
+        for answer in task.score(loaded, parts.opened(part), scoring, tokens):
+            values = answer.values or {}
+            if "unit" in values:
+                values["unit"] += before
+            yield f"{json_line(values) if as_json else answer.text}\n"
+
+    with progress.collecting():
+        rows = parts.write_lines(folder, lines())
+    parts.check(part)
+    return {"rows": rows}

@@ -9,11 +9,13 @@ from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from seqloom import progress, tasks
+from seqloom.cli.clusters import cluster_options, model_facts, refuse_work, workers
 from seqloom.cli.options import common, config_options, finite, given, no_bars, reading
 from seqloom.cli.resumable import contents, write_resumable
 from seqloom.decoding.configs import TranslationConfig
@@ -105,6 +107,7 @@ Examples:
   seqloom translate model news.en -o news.de --resume     # goes on where it was interrupted
   seqloom translate model news.en --nbest 3 --json
   seqloom translate model news.en --with model2 --with model3
+  seqloom translate model news.en -o news.de --cluster 4  # four processes
   echo "two dogs run" | seqloom translate model --chart alignment.png
   seqloom translate captions features.npy                 # a model whose sources are arrays of numbers
 """,
@@ -140,6 +143,7 @@ Examples:
     help="One line of text: draw which source tokens each token of the translation comes "
     "from: .png, .svg, .html.",
 )
+@cluster_options
 @config_options(TranslationConfig)
 @reading
 @common
@@ -151,6 +155,8 @@ def command(
     nbest: int | None,
     others: tuple[str, ...],
     chart: str | None,
+    cluster: str | None,
+    work: str | None,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -166,8 +172,16 @@ def command(
     if nbest and config.search == "sample":
         raise ConfigError("--nbest is for beam search; leave out --search sample")
     texts = TextReading(**given(TextReading, options))
+    refuse_work(cluster, work)
     opened = [tasks.open_model("translate", path) for path in (model, *others)]
     job = Job(opened[0], opened[1:], config, nbest, as_json)
+    if cluster is not None:
+        if chart is not None or resume:
+            raise ConfigError(
+                f"--cluster is for whole files; leave out {'--chart' if chart else '--resume'}"
+            )
+        _translate_on(cluster, work, (model, *others), text, job, texts, output)
+        return
     runs, n_bytes = _arrays(text, texts) if opened[0].reads_numbers else _lines(text, texts)
     if chart is not None:
         _draw(job, itertools.chain.from_iterable(runs), chart)
@@ -243,3 +257,75 @@ def _draw(job: Job, sources: Iterator[Any], chart: str) -> None:
     alignment(job.model, lines[0], best[0].text).save(chart)
     for line in job.lines(1, lines[0], best):
         click.echo(line)
+
+
+# ---- on a cluster
+
+
+def _translate_on(
+    cluster: str,
+    work: str | None,
+    paths: tuple[str, ...],
+    text: tuple[str, ...],
+    job: Job,
+    texts: TextReading,
+    output: str | None,
+) -> None:
+    """Let workers translate, and put their translations together."""
+    from seqloom.scale import parts
+
+    if job.model.reads_numbers:
+        raise ConfigError("--cluster translates text; this model reads arrays of numbers")
+    if output is not None:
+        parts.check_output(output, text)
+    with workers(cluster, work, output) as given:
+        answered = given.answers(
+            "seqloom.cli.translate:translate_part",
+            text,
+            {
+                "models": [list(model_facts(path).values()) for path in paths],
+                "config": job.config.to_dict(),
+                "nbest": job.nbest,
+                "as_json": job.as_json,
+                "reading": texts.to_dict(),
+            },
+            "translating",
+            encoding=texts.encoding,
+            strict=texts.strict,
+            tables_only=texts.column is not None,
+            by_lines=texts.column is None,
+            rows=PORTION,
+        )
+        if output is None:
+            parts.print_all(answered)
+        else:
+            parts.write_all(answered, output)
+
+
+def translate_part(
+    folder: Path,
+    part: dict[str, Any],
+    models: list[list[str]],
+    config: dict[str, Any],
+    nbest: int | None,
+    as_json: bool,
+    reading: dict[str, Any],
+) -> dict[str, Any]:
+    """Translate the lines of a part, on a worker."""
+    from seqloom.scale import parts
+    from seqloom.scale.work import model_at
+
+    first, *others = (model_at(*one) for one in models)
+    job = Job(first, others, TranslationConfig.from_dict(config), nbest, as_json)
+    before = part["before"]
+    if before is None and (job.config.search == "sample" or (nbest and not as_json)):
+        raise ConfigError(
+            "--nbest and --search sample go by the number of the line; with --cluster give plain text, or "
+            "one file"
+        )
+    runs, n_bytes = _lines(parts.opened(part), TextReading.from_dict(reading))
+    answers = job.answers(runs, n_bytes, done=before or 0)
+    lines = ("".join(f"{line}\n" for line in job.lines(*answer)) for answer in answers)
+    rows = parts.write_lines(folder, lines)
+    parts.check(part)
+    return {"rows": rows}

@@ -16,6 +16,7 @@ import numpy as np
 from seqloom import progress
 from seqloom.contracts.base import Model
 from seqloom.contracts.fitting import FitOptions
+from seqloom.contracts.reading import each_batch
 from seqloom.contracts.saving import Kind
 from seqloom.data.answering import Questions, as_questions
 from seqloom.data.examples import is_column, values
@@ -152,9 +153,10 @@ class Answerer(Model):
     def _found(self, pairs: list[tuple[str, str]]) -> list[Found]:
         found: list[Found] = []
         with progress.task("answering", len(pairs), "questions") as bar:
-            for begin in range(0, len(pairs), BATCH):
-                found += self.find_spans(pairs[begin : begin + BATCH])
-                bar.advance(len(pairs[begin : begin + BATCH]))
+            batches = [pairs[low : low + BATCH] for low in range(0, len(pairs), BATCH)]
+            for some in each_batch(self, "find_spans", batches):
+                found += some
+                bar.advance(len(some))
         return found
 
     def _answer(self, pair: tuple[str, str], found: Found) -> Answer:

@@ -20,6 +20,7 @@ import numpy as np
 from seqloom import progress
 from seqloom.contracts.base import Model
 from seqloom.contracts.fitting import FitOptions
+from seqloom.contracts.reading import each_batch
 from seqloom.contracts.saving import Kind, labels, one_of, optional
 from seqloom.contracts.slicing import slices_of_labelled
 from seqloom.contracts.starting import labels_of_start
@@ -226,11 +227,9 @@ class Classifier(Model):
             return np.empty((0, len(self.classes)))
         parts = []
         with progress.collecting(), progress.task("classifying", len(examples), self._noun) as bar:
-            for start in range(0, len(examples), BATCH):
-                batch = examples[start : start + BATCH]
-                parts.append(
-                    check_table(self.class_log_probs(batch), len(batch), len(self.classes))
-                )
+            batches = [examples[low : low + BATCH] for low in range(0, len(examples), BATCH)]
+            for batch, found in zip(batches, each_batch(self, "class_log_probs", batches)):
+                parts.append(check_table(found, len(batch), len(self.classes)))
                 bar.advance(len(parts[-1]))
         return check_scores(np.concatenate(parts) if len(parts) > 1 else parts[0])
 

@@ -209,6 +209,18 @@ def training_log(model: Model) -> Lines:
     )
 
 
+# files with a kept hash, so that evaluating a model on its training text is noticed
+MOST_FILES = 1000
+
+
+def text_record(corpus: Corpus, tokens: int, units: int) -> dict[str, Any]:
+    """Begin the record of a fit on text: which text, and of several files which."""
+    record = {**data_record(corpus), "tokens": tokens, "units": units}
+    if 1 < len(files := corpus.file_hashes) <= MOST_FILES:
+        record["data_files"] = [digest[:16] for digest in files]
+    return record
+
+
 def data_record(corpus: Corpus) -> dict[str, Any]:
     """Return which text a model was fitted on, for its record; what has been read to the end is
     not read again.

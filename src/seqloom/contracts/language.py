@@ -23,7 +23,7 @@ import numpy as np
 
 from seqloom.config import TextConfig, Unit
 from seqloom.contracts.base import Model
-from seqloom.contracts.fitting import FitOptions, data_record
+from seqloom.contracts.fitting import FitOptions, text_record
 from seqloom.contracts.reading import (
     PORTION,
     Reading,
@@ -52,11 +52,6 @@ if TYPE_CHECKING:
     from seqloom.decoding.completion import Suggestion
     from seqloom.decoding.generation import Generator
     from seqloom.models.language.dynamic import DynamicEvaluation
-
-
-MOST_FILES = (
-    1000  # files with a kept hash, so that evaluating a model on its training text is noticed
-)
 
 
 class LanguageModel(TextTransformer, Model):
@@ -204,13 +199,8 @@ class LanguageModel(TextTransformer, Model):
                 options = replace(
                     options, valid=encode_corpus(self.tokenizer, as_corpus(valid), unit=self.unit)
                 )
-            self.fit_info = {
-                **data_record(corpus),
-                "tokens": len(ids),
-                "units": int(np.count_nonzero(ids == self.tokenizer.eos_id)),
-            }
-            if 1 < len(files := corpus.file_hashes) <= MOST_FILES:
-                self.fit_info["data_files"] = [digest[:16] for digest in files]
+            units = int(np.count_nonzero(ids == self.tokenizer.eos_id))
+            self.fit_info = text_record(corpus, len(ids), units)
             self.fit_ids(ids, options)
         self._decoders = Decoders()  # only now: decoders made during the fit have the old weights
         return self

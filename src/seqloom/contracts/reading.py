@@ -24,7 +24,15 @@ if TYPE_CHECKING:
 
 PORTION = 1 << 21  # tokens
 
+SHARED = "share_batches"  # attribute of a model whose batches workers answer
+
 Reading = Callable[[np.ndarray], np.ndarray]  # the next ids of a text to their log-probabilities
+
+
+def each_batch(model: Any, method: str, batches: Sequence[Any]) -> Iterable[Any]:
+    """Return what a method of the model answers to each batch, or what workers answer for it."""
+    share = vars(model).get(SHARED)
+    return map(getattr(model, method), batches) if share is None else share(method, batches)
 
 
 class TextReading:
@@ -81,9 +89,16 @@ def portions(
     """Yield the ids of a corpus, `</s>` at the end of every unit, and their log-probabilities,
     many at a time.
     """
-    reading = reading or model.reading()
     blocks = encoded_blocks(model.tokenizer, corpus, model.unit, label="scoring")
-    for ids in _cut(blocks, model.portion, None if model.carry else model.tokenizer.eos_id):
+    cut = _cut(blocks, model.portion, None if model.carry else model.tokenizer.eos_id)
+    if reading is None and SHARED in vars(model):
+        whole = list(cut)
+        if not model.carry and all(ids[-1] == model.tokenizer.eos_id for ids in whole):
+            yield from zip(whole, each_batch(model, "reading", whole))
+            return
+        cut = iter(whole)
+    reading = reading or model.reading()
+    for ids in cut:
         yield ids, reading(ids)
 
 

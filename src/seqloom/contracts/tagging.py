@@ -19,6 +19,7 @@ import numpy as np
 from seqloom import progress
 from seqloom.contracts.base import Model
 from seqloom.contracts.fitting import FitOptions
+from seqloom.contracts.reading import each_batch
 from seqloom.contracts.saving import Kind, names, one_of
 from seqloom.contracts.slicing import slices_of_tagged
 from seqloom.contracts.starting import tags_of_start
@@ -173,11 +174,12 @@ class Tagger(Model):
         outside, inside, names = self.learnt["scheme"], self.learnt["working_scheme"], self.tags
         tagged = []
         with progress.task("tagging", len(rows), "sentences") as bar:
-            for start in range(0, len(rows), BATCH):
-                for ids in self.tag_ids(rows[start : start + BATCH]):
+            batches = [rows[low : low + BATCH] for low in range(0, len(rows), BATCH)]
+            for found in each_batch(self, "tag_ids", batches):
+                for ids in found:
                     tags = [names[i] for i in ids.tolist()]
                     tagged.append(tags if inside == outside else convert(tags, inside, outside))
-                bar.advance(len(rows[start : start + BATCH]))
+                bar.advance(len(found))
         return tagged[0] if single else tagged
 
     def score(self, data: Any, tags: Any = None) -> float:

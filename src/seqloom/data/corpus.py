@@ -26,13 +26,15 @@ import numpy as np
 
 from seqloom import progress
 from seqloom.data.catalogue import PREFIX, full_name
+from seqloom.data.document_list import DocumentList, leave_out
 from seqloom.data.documents import Document
 from seqloom.data.examples import is_frame, refuse_name, units, whole_files
 from seqloom.data.pieces import Block, blocks_of, lines_of
 from seqloom.data.showing import corpus_line
-from seqloom.data.sources import DocumentList, GivenText, find_documents, leave_out, paths_of
+from seqloom.data.sources import GivenText, find_documents, paths_of
 from seqloom.data.tables import Table, as_table
 from seqloom.errors import DataError, EncodingError
+from seqloom.places import shown
 from seqloom.text.coding import to_bytes
 
 _NEAR = 1 << 16  # bytes by which a split may move to the end of a line
@@ -346,7 +348,7 @@ def open_corpus(
     if isinstance(source, GivenText):
         name = documents[0].name
     elif isinstance(source, (str, Path)):
-        name = full_name(first) if first.startswith(PREFIX) else Path(first).name or first
+        name = full_name(first) if first.startswith(PREFIX) else Path(shown(first)).name or first
     opened: list[Document | Table] = []
     for document in documents:
         try:

@@ -13,13 +13,13 @@ import lzma
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
 from seqloom import progress
 from seqloom.data.pieces import COMPRESSED, Piece, unpacked
 from seqloom.data.vector_files import BINARY, vectors_instead_of_text
 from seqloom.errors import DataError, EncodingError, suggest
+from seqloom.places import open_bytes
 from seqloom.text.boundaries import cut_between_characters
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Document:
     """Bytes `start` to `stop` of the UTF-8 content of a file or of `data`."""
 
     name: str
-    path: Path | None = None
+    path: Any = None  # a Path, or a Place elsewhere
     data: bytes = b""
     encoding: str = "utf-8"
     start: int = 0
@@ -79,6 +79,7 @@ class Document:
     folder: Folder | None = field(default=None, repr=False, compare=False)
     # where its bytes come from if they can be read once only
     pipe: Pipe | None = field(default=None, repr=False, compare=False)
+    first_line: int = 1  # the number of its first line, where it is a part of a file
 
     def part(self, start: int, stop: int) -> Document:
         """Return a document over a range of this one's content."""
@@ -197,7 +198,7 @@ class Document:
             if self.path.suffix in COMPRESSED:
                 yield from unpacked(self.path, self.name, self.path.suffix, size)
                 return
-            with open(self.path, "rb") as file:
+            with open_bytes(self.path) as file:
                 file.seek(offset)
                 yield from iter(lambda: file.read(size), b"")
         except PermissionError:
@@ -325,7 +326,7 @@ def line_blocks(
 
 def numbered_lines(document: Document) -> Iterator[tuple[int, list[str]]]:
     """Yield some thousand lines without their ends, \\n or \\r\\n, after the number of the first."""
-    first = 1
+    first = document.first_line
     for block in line_blocks(document):
         text = block.decode("utf-8")
         lines = (

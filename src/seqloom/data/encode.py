@@ -43,7 +43,7 @@ def encode_corpus(
     A unit is a line (the newline becomes `</s>`), a document, or the whole stream. With `path` the ids go to
     a file that a later call with the same tokenizer, text and unit uses again.
     """
-    dtype = np.dtype("<u2" if tokenizer.vocab_size <= 1 << 16 else "<u4")
+    dtype = id_type(tokenizer)
     if path is not None:
         return _encode_to_file(tokenizer, corpus, unit, Path(path), dtype)
     return corpus.read_by(
@@ -67,15 +67,9 @@ def encoded_blocks(
     `skip`: number of blocks at the beginning to leave out; `end_stream`: close a stream by `</s>`
     after its last block; `label`: the name of the progress bar.
     """
-    eos = np.array([tokenizer.eos_id], np.uint32)
 
     def encode(block: Block) -> tuple[int, np.ndarray]:
-        if unit == "document" and block.ends:
-            return len(block.data), _encode_documents(tokenizer, block, eos)
-        ids = tokenizer.encode_block(block.data, unit == "line")
-        if unit == "line" and block.ends_document and not block.data.endswith(b"\n"):
-            ids = np.concatenate([ids, eos])
-        return len(block.data), ids
+        return len(block.data), encode_block(tokenizer, block, unit)
 
     blocks = corpus.blocks(tokenizer.cut, _BLOCK)
     with progress.task(label, corpus.n_bytes, "bytes") as bar:
@@ -85,7 +79,25 @@ def encoded_blocks(
             yield ids
             bar.advance(size)
     if unit == "stream" and end_stream:
-        yield eos
+        yield np.array([tokenizer.eos_id], np.uint32)
+
+
+def encode_block(tokenizer: Tokenizer, block: Block, unit: Unit) -> np.ndarray:
+    """Encode a block as uint32 ids with `</s>` at the end of each unit that ends in it; that of a stream is
+    left to the caller.
+    """
+    eos = np.array([tokenizer.eos_id], np.uint32)
+    if unit == "document" and block.ends:
+        return _encode_documents(tokenizer, block, eos)
+    ids = tokenizer.encode_block(block.data, unit == "line")
+    if unit == "line" and block.ends_document and not block.data.endswith(b"\n"):
+        ids = np.concatenate([ids, eos])
+    return ids
+
+
+def id_type(tokenizer: Tokenizer) -> np.dtype:
+    """Return the type in which ids are kept: uint16 if the vocabulary allows it, else uint32."""
+    return np.dtype("<u2" if tokenizer.vocab_size <= 1 << 16 else "<u4")
 
 
 def _encode_documents(tokenizer: Tokenizer, block: Block, eos: np.ndarray) -> np.ndarray:

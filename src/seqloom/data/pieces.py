@@ -19,6 +19,7 @@ from typing import IO, NamedTuple
 import numpy as np
 
 from seqloom.errors import ConfigError, DataError, MissingExtra, quoted
+from seqloom.places import open_bytes
 
 NONE = np.zeros(0, np.int64)
 
@@ -96,7 +97,7 @@ _PACKED = 1 << 10  # bytes of .zst read at a time; each may unpack to thirty tho
 
 def unpacked(path: Path, name: str, suffix: str, size: int) -> Iterator[bytes]:
     """Yield the content of a file compressed as its suffix says, in pieces of about `size` bytes."""
-    with open(path, "rb") as packed, _OPENERS.get(suffix, nullcontext)(packed) as file:
+    with open_bytes(path) as packed, _OPENERS.get(suffix, nullcontext)(packed) as file:
         pieces = (
             _zstd_pieces(file, name) if suffix == ".zst" else iter(lambda: file.read(size), b"")
         )

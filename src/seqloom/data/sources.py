@@ -16,20 +16,19 @@ import stat
 import sys
 import tempfile
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, Any
 
 from seqloom import progress
 from seqloom.data.catalogue import PREFIX, resolve
 from seqloom.data.documents import Document, Pipe, check_encoding
-from seqloom.data.pieces import Piece
 from seqloom.data.rows import table_kind
-from seqloom.data.tables import Content, Notes, Table, read_content
+from seqloom.data.tables import read_content
 from seqloom.errors import DataError, EncodingError, quoted, suggest
+from seqloom.places import Place, is_remote, place_of
 from seqloom.text.coding import to_bytes
 
 _LISTED = 5  # names of files that are reported
@@ -38,6 +37,31 @@ _REOPENED = Path("/proc/self/fd")  # open files can be opened again here, each w
 
 class GivenText(str):
     """A text that stands where the name of a file could stand, on the command line."""
+
+
+class Stretch(str):
+    """The path of a file of which some bytes are meant, from the beginning of a line to the end of one."""
+
+    name: str  # as it was given
+    start: int
+    stop: int | None
+    first_line: int
+    of_several: bool  # whether other files are read too, so that answers name theirs
+
+    @classmethod
+    def of(
+        cls,
+        path: str,
+        name: str,
+        start: int = 0,
+        stop: int | None = None,
+        first_line: int = 1,
+        of_several: bool = False,
+    ) -> Stretch:
+        stretch = cls(path)
+        stretch.name, stretch.start, stretch.stop = name, start, stop
+        stretch.first_line, stretch.of_several = first_line, of_several
+        return stretch
 
 
 def paths_of(source: object, reader: str) -> list[str | Path]:
@@ -107,9 +131,14 @@ def find_documents(
     encoding = check_encoding(encoding)
     if isinstance(source, GivenText):
         return [Document(quoted(source), data=to_bytes(source))]
+    if isinstance(source, Stretch):
+        whole = Document(source.name, place_of(str(source)), encoding=encoding)
+        return [replace(whole, start=source.start, stop=source.stop, first_line=source.first_line)]
     if source == "-":
         through = arriving and _is_pipe(sys.stdin.buffer)
         return [(_arriving if through else _spool)(sys.stdin.buffer, "stdin", encoding)]
+    if is_remote(source):
+        return _elsewhere(Place(str(source)), encoding, tables_only, strict, check)
     if str(source).startswith(PREFIX):
         source = resolve(str(source))
     path = Path(source).expanduser()
@@ -136,6 +165,26 @@ def find_documents(
     return _texts(
         str(source), [Document(str(p), p, encoding=encoding) for p in paths], strict, check
     )
+
+
+def _elsewhere(
+    place: Place, encoding: str, tables_only: bool, strict: bool, check: bool
+) -> list[Document]:
+    """Find a file, or those of a directory or pattern, that fsspec reads."""
+    one = place.is_file()
+    documents = [
+        Document(str(found), found, encoding=encoding)
+        for found in ([place] if one else place.found())
+    ]
+    if packed := [found for found in documents if table_kind(found.name) == "parquet"]:
+        raise DataError(f"{packed[0].name}: Parquet is read from files here; copy it first")
+    chosen = [found for found in documents if not tables_only or table_kind(found.name)]
+    if not chosen:
+        raise DataError(f"no such file: {place}")
+    if not one:
+        return _texts(str(place), chosen, strict, check)
+    _check_head(chosen[0])
+    return chosen
 
 
 def _check_head(document: Document) -> None:
@@ -277,163 +326,3 @@ class _OpenFile:
     def __init__(self, handle: int) -> None:
         self.handle = handle
         weakref.finalize(self, os.close, handle)
-
-
-# ---- document list
-
-T = TypeVar("T")
-
-
-class _ReadAgain(Exception):
-    """A file of a directory turned out not to be text after part of it had been yielded."""
-
-
-class DocumentList:
-    """Files, texts in memory and tables; files of a directory that turn out not to be text leave the list."""
-
-    def __init__(self, documents: Sequence[Document | Table], name: str | None) -> None:
-        """Take the documents; by default the name is that of the only document, or their number."""
-        self._candidates = list(documents)  # whether they are text or not
-        self._name = name
-        self._can_begin_again = False  # whether the reader can, as in `read_by`
-
-    @property
-    def name(self) -> str:
-        """Return the name used in messages and records."""
-        if self._name is not None:
-            return self._name
-        return (
-            self._candidates[0].name
-            if len(self._candidates) == 1
-            else f"{len(self._candidates)} files"
-        )
-
-    @property
-    def documents(self) -> Sequence[Document | Table]:
-        """Return the documents; read all of them first if it is unknown which are text."""
-        if not self._settled:
-            self.read_through()
-        return self._candidates
-
-    @cached_property
-    def _contents(self) -> list[Content]:
-        """Return the content records of all documents, reading those that were not read yet."""
-        self.read_through()
-        return [document.content for document in self._candidates if document.content is not None]
-
-    @property
-    def n_bytes(self) -> int | None:
-        """Return the number of bytes of UTF-8 text; None for compressed or transcoded files that were not
-        read.
-        """
-        contents = [
-            document.content for document in self._candidates if document.content is not None
-        ]
-        return (
-            sum(content.size for content in contents)
-            if len(contents) == len(self._candidates)
-            else self._expected_size
-        )
-
-    @cached_property
-    def _expected_size(self) -> int | None:
-        """Return the number of bytes; None if that is unknown without reading."""
-        sizes = [document.size() for document in self._candidates]
-        return None if None in sizes else sum(size for size in sizes if size is not None)
-
-    @cached_property
-    def _folders(self) -> list[Folder]:
-        return list(
-            {
-                id(document.folder): document.folder
-                for document in self._candidates
-                if document.folder
-            }.values()
-        )
-
-    @property
-    def _settled(self) -> bool:
-        """Return whether it is known which files are text."""
-        return all(folder.settled for folder in self._folders)
-
-    def _walk(self) -> Iterator[Iterator[Piece]]:
-        """Yield the pieces of one document after the other."""
-        if not self._settled and not self._can_begin_again:
-            self.read_through()
-        for index in range(len(self._candidates)):
-            yield self._pieces(index)
-        self._settle()
-
-    def read_by(self, function: Callable[[], T]) -> T:
-        """Return the result of a function that reads the documents, perhaps for the first time.
-
-        Files of a directory that are not text are left out while it reads; if it has already seen part
-        of one, it is called again.
-        """
-        self._can_begin_again = True
-        try:
-            while True:
-                try:
-                    return function()
-                except _ReadAgain:
-                    continue
-        finally:
-            self._can_begin_again = False
-
-    def read_through(self) -> None:
-        """Read the documents that have not been read to the end, for their sizes and hashes."""
-        unread = [
-            index for index, document in enumerate(self._candidates) if document.content is None
-        ]
-        if not unread and self._settled:
-            return
-        with progress.task(f"reading {self.name}", self._expected_size, "bytes") as bar:
-            for index in unread:
-                with suppress(_ReadAgain):
-                    for piece in self._pieces(index):
-                        bar.advance(len(piece.data))
-        self._settle()
-
-    def _pieces(self, index: int) -> Iterator[Piece]:
-        """Yield the pieces of a document and record its content at the end."""
-        document, notes, yielded = self._candidates[index], Notes(), False
-        if _left_out(document):
-            return
-        try:
-            for piece in document.pieces():
-                if document.content is None:
-                    notes.add(piece)
-                yielded = True
-                yield piece
-        except EncodingError as error:
-            leave_out(document, error)
-            if yielded:
-                raise _ReadAgain from None
-            return
-        if document.content is None:
-            self._candidates[index] = replace(document, content=notes.content(document))
-
-    def _settle(self) -> None:
-        """Remove and report the files that are not text, once everything has been read."""
-        if not self._settled:
-            self._candidates = [
-                document for document in self._candidates if not _left_out(document)
-            ]
-            for folder in self._folders:
-                folder.report(
-                    [document for document in self._candidates if document.folder is folder]
-                )
-
-
-def leave_out(document: Document | Table, error: EncodingError) -> None:
-    """Skip a file of a directory that is not text; refuse one that was named explicitly, or that
-    was text before.
-    """
-    if document.folder is None or document.folder.settled:
-        raise error
-    document.folder.leave_out(document.name, error)
-
-
-def _left_out(document: Document | Table) -> bool:
-    """Return whether the document turned out not to be text."""
-    return document.folder is not None and document.name in document.folder.misread

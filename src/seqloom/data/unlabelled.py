@@ -97,7 +97,7 @@ def read_unlabelled(
         raise DataError(f"{documents[0].name} is empty; give a file with some text")
     groups: Iterator[list[Row]] = itertools.chain.from_iterable(
         [_named(document.name, reader(document)) for document in documents]
-        if len(documents) > 1
+        if len(documents) > 1 or any(getattr(path, "of_several", False) for path in paths)
         else [reader(documents[0])]
     )
     sizes = [None if table_kind(one.name) else one.size() for one in documents]

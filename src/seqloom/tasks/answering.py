@@ -81,6 +81,9 @@ class Answering(Task):
     ) -> Outcome:
         return shown(model.evaluate(self.read(paths, reading), latency=evaluation.latency))
 
+    def reads_lines(self, model: Answerer, options: AnsweringOptions) -> bool:
+        return False
+
     def unlabelled(
         self, model: Answerer, paths: tuple[str, ...], options: AnsweringOptions
     ) -> Unlabelled:

@@ -247,6 +247,10 @@ class Classification(Task):
             return rows_by(lambda one: read_lines(one, keep), paths, options)
         return super().unlabelled(model, paths, options)
 
+    def reads_lines(self, model: Classifier, options: Classifying) -> bool:
+        named = options.text_column is not None or model.reads_pairs
+        return super().reads_lines(model, options) and not named
+
     def answerer(
         self, model: Any, options: Classifying
     ) -> Callable[[list[Row]], Iterator[Outcome]]:

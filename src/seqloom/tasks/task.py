@@ -202,6 +202,12 @@ class Task(ABC):
         """Read the rows that `predict` answers."""
         return text_rows(paths, options, options.keep)
 
+    def reads_lines(self, model: Any, options: Any) -> bool:
+        """Return whether each line of a text is a row of `predict` or `score` by itself, so that a file may
+        be cut after any line.
+        """
+        return options.column is None and not getattr(options, "keep", ())
+
     def answerer(self, model: Any, options: Any) -> Callable[[list[Row]], Iterable[Outcome]]:
         """Return what answers some rows, none of them blank."""
         raise NotImplementedError

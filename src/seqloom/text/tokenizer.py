@@ -47,7 +47,7 @@ from seqloom.text.coding import (
 )
 from seqloom.text.normalize import Normalizer, NormalizerConfig
 from seqloom.text.tokenizer_config import TokenizerConfig
-from seqloom.text.vocabulary import CUTS, SPLITTERS, TokenCounts, Vocabulary, read_list
+from seqloom.text.vocabulary import CUTS, SPLITTERS, Vocabulary, count_blocks, read_list
 
 if TYPE_CHECKING:
     from seqloom.text.subword import Subword
@@ -83,20 +83,17 @@ class Tokenizer:
         return self
 
     def _fit_vocabulary(self, data: Any) -> Vocabulary:
-        from seqloom.kernels.parallel import parallel_map
-
         config = self.config
         if config.vocab_file is not None:
             return Vocabulary.build(config.kind, read_list(Path(config.vocab_file), config.kind))
-        total = TokenCounts(config.kind)
-
-        def count(block: bytes) -> tuple[int, TokenCounts]:
-            return len(block), TokenCounts(config.kind).add(self._normalized(block))
-
         with progress.task("counting tokens", getattr(data, "n_bytes", None), "bytes") as bar:
-            for size, counts in parallel_map(count, text_blocks(data, self.cut, _BLOCK)):
-                total.merge(counts)
-                bar.advance(size)
+            total = (
+                data.token_counts(self)  # of a corpus that workers read
+                if hasattr(data, "token_counts")
+                else count_blocks(
+                    config.kind, text_blocks(data, self.cut, _BLOCK), self._normalized, bar
+                )
+            )
         return Vocabulary.from_counts(total, config.min_count, config.vocab_size)
 
     @classmethod

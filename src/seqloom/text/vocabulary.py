@@ -19,6 +19,7 @@ import numpy as np
 from seqloom.arrays import Length, Spec, check_arrays, lengths, read_arrays, write_arrays
 from seqloom.errors import DataError, ModelError
 from seqloom.kernels import HASH_PRIME, HASH_SEED, PAD
+from seqloom.progress import Bar
 from seqloom.text.boundaries import Cut, character_classes, cut_before_space, cut_between_characters
 from seqloom.text.coding import (
     EOS,
@@ -136,6 +137,23 @@ class TokenCounts:
 
     def holds(self, spelling: bytes) -> bool:
         return find(spelling, self.arena, self.offsets, self.slots) is not None
+
+
+def count_blocks(
+    kind: str, blocks: Iterable[bytes], normalized: Callable[[bytes], bytes], bar: Bar
+) -> TokenCounts:
+    """Count the tokens of all blocks."""
+    from seqloom.kernels.parallel import parallel_map
+
+    total = TokenCounts(kind)
+
+    def count(block: bytes) -> tuple[int, TokenCounts]:
+        return len(block), TokenCounts(kind).add(normalized(block))
+
+    for size, counts in parallel_map(count, blocks):
+        total.merge(counts)
+        bar.advance(size)
+    return total
 
 
 class Vocabulary:

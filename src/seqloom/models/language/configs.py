@@ -56,7 +56,7 @@ class UniformConfig(TextConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class NGramConfig(TextConfig):
-    fit_arguments: ClassVar[frozenset[str]] = COUNTS
+    fit_arguments: ClassVar[frozenset[str]] = COUNTS | {"cluster"}
     only_with: ClassVar[OnlyWith] = {"k": {"smoothing": ("add-k",)}}
 
     order: int = option(5, "length of the longest n-grams", minimum=1, maximum=60)

@@ -13,17 +13,27 @@ from itertools import pairwise
 import numpy as np
 
 from seqloom import progress
-from seqloom.errors import DataError
 from seqloom.models.workspace import Workspace
 
 CHUNK = 1 << 19  # positions that a thread takes at a time
 BYTES_PER_TOKEN = 24  # of scratch memory while a block is counted, besides its levels
 BYTES_PER_NGRAM = 16
+PLACES = 1 << 32  # from so many on, places and counts have 64 bits
+MOST_IN_BLOCK = 1 << 31  # tokens that are counted in memory at a time; their places have 32 bits
+
+
+def place_type(n: int) -> np.dtype:
+    """Return the type of places in an array of `n`, or of counts up to it; signed where it is the larger one,
+    since kernels mix them with signed numbers.
+    """
+    return np.dtype(np.uint32 if n < PLACES else np.int64)
 
 
 @dataclass
 class Level:
-    """The distinct k-grams in lexicographic order; all arrays uint32, one entry per n-gram."""
+    """The distinct k-grams in lexicographic order; one entry per n-gram, uint32 unless merged levels are so
+    large that places and counts need more (`place_type`).
+    """
 
     words: np.ndarray  # last word
     counts: np.ndarray  # occurrences
@@ -44,19 +54,27 @@ class Levels:
 
 
 def count_ngrams(
-    ids: np.ndarray, order: int, vocab_size: int, eos_id: int, workspace: Workspace
+    ids: np.ndarray,
+    order: int,
+    vocab_size: int,
+    eos_id: int,
+    workspace: Workspace,
+    span: tuple[int, int] | None = None,
 ) -> Levels:
-    """Count all n-grams up to `order`. `ids` holds whole units, each closed by `eos_id`."""
-    if len(ids) >= 1 << 32:
-        raise DataError(
-            f"{len(ids):,} tokens: more than 4,294,967,295 cannot be counted in one model; split the corpus"
-        )
+    """Count all n-grams up to `order`. `ids` holds whole units, each closed by `eos_id`.
+
+    `span`: only those that begin there; the ids around it say whether a unit begins, and what follows.
+    """
+    begin, end = span or (0, len(ids))
     size = max(
-        workspace.memory // memory_needed(1, order) if workspace.memory else len(ids), 4 * order, 1
+        workspace.memory // memory_needed(1, order) if workspace.memory else end - begin,
+        4 * order,
+        1,
     )
-    bounds = [(lo, min(lo + size, len(ids))) for lo in range(0, len(ids), size)]
+    size = min(size, MOST_IN_BLOCK)
+    bounds = [(lo, min(lo + size, end)) for lo in range(begin, end, size)]
     with progress.task(
-        f"counting n-grams of order 1 to {order}", len(ids) * order, "tokens"
+        f"counting n-grams of order 1 to {order}", (end - begin) * order, "tokens"
     ) as bar:
         runs = [
             _count_block(ids, lo, hi, order, vocab_size, eos_id, workspace, bar)
@@ -65,7 +83,7 @@ def count_ngrams(
     if len(runs) == 1:
         return runs[0]
     progress.say(f"merging {len(runs)} sorted runs from disk ")
-    return _merge(runs, order, workspace)
+    return merge(runs, order, workspace)
 
 
 def memory_needed(n_tokens: int, order: int) -> int:
@@ -247,18 +265,23 @@ def _number_groups(
     return groups, node_suffix, node_count
 
 
-def _merge(runs: list[Levels], order: int, workspace: Workspace) -> Levels:
+def merge(runs: list[Levels], order: int, workspace: Workspace) -> Levels:
     """Merge the levels of the runs into their union; both are sorted in the same order."""
     vocab_size = runs[0].vocab_size
     n_words = vocab_size + 1
-    counts = np.stack([r.levels[0].counts for r in runs]).sum(axis=0, dtype=np.uint32)
+    counts = np.stack([r.levels[0].counts for r in runs]).sum(axis=0, dtype=np.int64)
+    count_type = place_type(int(counts.sum()))
+    counts = counts.astype(count_type)
     first = runs[0].levels[0]
     merged = Levels(
         vocab_size, [Level(first.words, counts, first.suffixes, first.parents)], [vocab_size]
     )
     merged_index = [np.arange(n_words, dtype=np.uint32)] * len(runs)
     for k in range(1, order):
-        level, merged_index = _merge_level([r.levels[k] for r in runs], merged_index, workspace)
+        levels = [r.levels[k] for r in runs]
+        level, merged_index = _merge_level(
+            levels, merged_index, workspace, count_type, len(merged.levels[-1]), vocab_size
+        )
         merged.levels.append(level)
         bos_parent = merged.bos_begin[-1] if k > 1 else vocab_size
         merged.bos_begin.append(int(np.searchsorted(level.parents, bos_parent)))
@@ -268,7 +291,12 @@ def _merge(runs: list[Levels], order: int, workspace: Workspace) -> Levels:
 
 
 def _merge_level(
-    levels: list[Level], parent_index: list[np.ndarray], workspace: Workspace
+    levels: list[Level],
+    parent_index: list[np.ndarray],
+    workspace: Workspace,
+    count_type: np.dtype,
+    n_parents: int,
+    vocab_size: int,
 ) -> tuple[Level, list[np.ndarray]]:
     """Merge one level of all runs, a range of parents at a time so that memory stays bounded.
 
@@ -278,8 +306,11 @@ def _merge_level(
     from seqloom.kernels.ngram_count import merge_runs
 
     max_size = sum(len(p) for p in levels)
-    words, counts, suffixes, parents = (workspace.empty(max_size, np.uint32) for _ in range(4))
-    merged_index = [workspace.empty(len(p), np.uint32) for p in levels]
+    bits = vocab_size.bit_length()  # of a word, `<s>` included
+    above, here = place_type(n_parents), place_type(max_size)
+    words, counts = workspace.empty(max_size, np.uint32), workspace.empty(max_size, count_type)
+    suffixes, parents = workspace.empty(max_size, above), workspace.empty(max_size, above)
+    merged_index = [workspace.empty(len(p), here) for p in levels]
     step = max((workspace.memory or 1 << 30) // (256 * len(levels)), 1 << 10)
     heads, n = [0] * len(levels), 0
     with progress.task("merging", max_size, "n-grams") as bar:
@@ -289,12 +320,13 @@ def _merge_level(
                 *(a for p in levels for a in (p.words, p.counts, p.suffixes, p.parents))
             )
             keys = [
-                _keys(p, index, h, e) for p, index, h, e in zip(levels, parent_index, heads, ends)
+                _keys(p, index, h, e, bits)
+                for p, index, h, e in zip(levels, parent_index, heads, ends)
             ]
             begins = np.cumsum([0] + [len(k) for k in keys], dtype=np.int64)
             size = int(begins[-1])
-            out_keys, out_counts = np.empty(size, np.int64), np.empty(size, np.uint32)
-            out_suffixes, index = np.empty(size, np.uint32), np.empty(size, np.uint32)
+            out_keys, out_counts = np.empty(size, np.int64), np.empty(size, count_type)
+            out_suffixes, index = np.empty(size, above), np.empty(size, np.uint32)
             n_merged = merge_runs(
                 np.concatenate(keys),
                 np.concatenate([p.counts[h:e] for p, h, e in zip(levels, heads, ends)]),
@@ -307,14 +339,14 @@ def _merge_level(
                 out_suffixes,
                 index,
             )
-            words[n : n + n_merged] = (out_keys[:n_merged] & 0xFFFFFFFF).astype(np.uint32)
-            parents[n : n + n_merged] = (out_keys[:n_merged] >> 32).astype(np.uint32)
+            words[n : n + n_merged] = (out_keys[:n_merged] & ((1 << bits) - 1)).astype(np.uint32)
+            parents[n : n + n_merged] = (out_keys[:n_merged] >> bits).astype(above)
             counts[n : n + n_merged], suffixes[n : n + n_merged] = (
                 out_counts[:n_merged],
                 out_suffixes[:n_merged],
             )
             for r, (h, e) in enumerate(zip(heads, ends)):
-                merged_index[r][h:e] = index[begins[r] : begins[r + 1]] + np.uint32(n)
+                merged_index[r][h:e] = index[begins[r] : begins[r + 1]] + here.type(n)
             heads, n = ends, n + n_merged
             workspace.release(words, counts, suffixes, parents, *merged_index)
             workspace.relieve()
@@ -325,8 +357,9 @@ def _merge_level(
     return Level(words[:n], counts[:n], suffixes[:n], parents[:n]), merged_index
 
 
-def _keys(level: Level, parent_index: np.ndarray, lo: int, hi: int) -> np.ndarray:
-    return (parent_index[level.parents[lo:hi]].astype(np.int64) << 32) | level.words[lo:hi]
+def _keys(level: Level, parent_index: np.ndarray, lo: int, hi: int, bits: int) -> np.ndarray:
+    """Return the places of the parents and the words, of so many bits, as single numbers."""
+    return (parent_index[level.parents[lo:hi]].astype(np.int64) << bits) | level.words[lo:hi]
 
 
 def _block_ends(

@@ -17,9 +17,9 @@ from typing import Protocol, get_args
 import numpy as np
 
 from seqloom import progress
-from seqloom.errors import ConfigError, suggest_known
+from seqloom.errors import ConfigError, DataError, suggest_known
 from seqloom.models.language.configs import SmoothingName
-from seqloom.models.language.counting import Level, Levels
+from seqloom.models.language.counting import PLACES, Level, Levels, place_type
 from seqloom.models.language.trie import Trie
 from seqloom.models.workspace import Workspace
 
@@ -235,7 +235,7 @@ def _effective_counts(counted: Levels, k: int, adjusted: bool, workspace: Worksp
     raw = counted.levels[k - 1].counts
     if not adjusted or k == len(counted.levels):
         return raw
-    out = workspace.empty(len(raw), np.uint32)
+    out = workspace.empty(len(raw), raw.dtype)
     out[:] = 0
     above = counted.levels[k].suffixes
     for low, high in chunk_bounds(len(above), CHUNK):
@@ -289,7 +289,7 @@ def _higher(
     from seqloom.kernels.ngram_count import child_offsets
     from seqloom.kernels.parallel import chunk_bounds
 
-    first = workspace.empty(n_contexts + 1, np.uint32)
+    first = workspace.empty(n_contexts + 1, place_type(len(level)))
     child_offsets(level.parents, n_contexts, first)
     workspace.release(level.parents)
     words, suffixes = level.words, level.suffixes
@@ -355,8 +355,10 @@ class _Pruning:
         if self.kept is not None and self.numbers is not None:
             suffixes, parents = self.numbers[suffixes], self.numbers[parents]
             totals, types = totals[self.kept], types[self.kept]
-        self.kept, self.numbers = keep, np.cumsum(keep, dtype=np.uint32) - np.uint32(1)
-        first = np.empty(len(totals) + 1, np.uint32)
+        kept = int(keep.sum())
+        numbers = place_type(kept)
+        self.kept, self.numbers = keep, np.cumsum(keep, dtype=numbers) - numbers.type(1)
+        first = np.empty(len(totals) + 1, numbers)
         child_offsets(parents, len(totals), first)
         return level.words[keep], counts[keep], suffixes, first, totals, types
 
@@ -368,6 +370,11 @@ def _assemble(estimated: list[_EstimatedLevel], chained: bool, workspace: Worksp
 
     starts = np.cumsum([0, 1] + [len(p.words) for p in estimated], dtype=np.int64)
     total, inner = int(starts[-1]), int(starts[-2])
+    if total >= PLACES:
+        raise DataError(
+            f"{total:,} n-grams: a model has places for {PLACES - 1:,}; leave rare ones out, for example "
+            "with prune=(0, 0, 1), or lower the order"
+        )
     words = workspace.empty(total, np.uint32)
     contexts = workspace.empty(4 * (inner + 1), np.uint32).reshape(-1, 4)
     leaves = workspace.empty(2 * (total - inner), np.uint32).reshape(-1, 2)

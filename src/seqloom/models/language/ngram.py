@@ -22,7 +22,7 @@ from seqloom.decoding.stepper import check_scores, check_sums
 from seqloom.errors import DataError
 from seqloom.metrics.language import unit_lengths
 from seqloom.models.language.configs import NGramConfig
-from seqloom.models.language.counting import count_ngrams, memory_needed
+from seqloom.models.language.counting import Levels, count_ngrams, memory_needed
 from seqloom.models.language.estimation import build, smoothing_named
 from seqloom.models.language.trie import Trie, check, specs
 from seqloom.models.workspace import Workspace, resident
@@ -154,15 +154,8 @@ class NGram(LanguageModel):
 
     def fit_ids(self, ids: np.ndarray, options: FitOptions) -> None:
         c, tokenizer = self.config, self.tokenizer
-        longest = (
-            int(np.diff(np.flatnonzero(ids == tokenizer.eos_id), prepend=-1).max(initial=0)) + 1
-        )
-        if longest < c.order:
-            raise DataError(
-                f"the corpus is shorter than the order: its longest unit has {longest} tokens with "
-                f"<s> and </s>, "
-                f"the order is {c.order}; use a lower order, another unit, or more text"
-            )
+        ends = np.flatnonzero(ids == tokenizer.eos_id)
+        self.check_longest(int(np.diff(ends, prepend=-1).max(initial=0)))
         need = memory_needed(len(ids), c.order)
         on_disk = options.memory is not None and need > options.memory
         workspace = (
@@ -172,6 +165,20 @@ class NGram(LanguageModel):
         )
         _announce(len(ids), c.order, need, workspace, options.memory)
         counted = count_ngrams(ids, c.order, tokenizer.vocab_size, tokenizer.eos_id, workspace)
+        self.estimate(counted, workspace)
+
+    def check_longest(self, tokens: int) -> None:
+        """Refuse a text of which the longest unit, `</s>` included, has too few tokens."""
+        if tokens + 1 < self.config.order:
+            raise DataError(
+                f"the corpus is shorter than the order: its longest unit has {tokens + 1} tokens with "
+                f"<s> and </s>, "
+                f"the order is {self.config.order}; use a lower order, another unit, or more text"
+            )
+
+    def estimate(self, counted: Levels, workspace: Workspace) -> None:
+        """Make the model of counted n-grams."""
+        c = self.config
         self.trie, weights = build(counted, smoothing_named(c.smoothing, c.k), c.prune, workspace)
         if c.prune_entropy:
             self.trie = prune_by_entropy(self.trie, c.prune_entropy)
