@@ -15,6 +15,7 @@ from seqloom.cli.fitting import (
     fitting_options,
     make_model,
     prepare,
+    show_estimate,
 )
 from seqloom.cli.options import common, config_options, emit, given
 from seqloom.errors import suggest
@@ -151,6 +152,9 @@ def _command_for(name: str) -> click.Command:
         with plan.held():
             learnt = task.read(paths, reading)
             held_out = None if valid is None else task.read_valid(valid, reading)
+            if options.get("dry_run"):
+                show_estimate(model, learnt, held_out, plan, start, as_json)
+                return
             begun = time.perf_counter()
             fit_and_save(model, learnt, held_out, output, plan, start)
             spent = time.perf_counter() - begun

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from seqloom.cli.options import config_options, given
+from seqloom import progress
+from seqloom.cli.options import config_options, emit, given
 from seqloom.config import TextConfig
 from seqloom.errors import ConfigError, TrainingError
 from seqloom.registry import model_class
@@ -48,6 +49,11 @@ def fitting_options(config: type[Config]) -> Callable[[Callable[..., Any]], Call
                 "--device",
                 metavar="NAME",
                 help="cpu, cuda, cuda:1, mps  [default: a GPU if there is one]",
+            )(function)
+            function = click.option(
+                "--dry-run",
+                is_flag=True,
+                help="Train and write nothing; say how much memory and time training would take.",
             )(function)
             function = config_options(TrainConfig)(function)
         if "memory" in config.fit_arguments:
@@ -126,7 +132,29 @@ def prepare(name: str, config_class: type[Config], output: str, options: dict[st
         check_precision(config, find_device(options["device"]))
         check_tensorboard(config)
         arguments |= {"train": config, "device": options["device"]}
+        if options["dry_run"]:
+            return FitPlan(arguments)
     return FitPlan(arguments, Path(f"{output.rstrip('/')}.run"), options["restart"])
+
+
+def show_estimate(
+    model: Any, data: Any, valid: Any, plan: FitPlan, start: dict[str, Any], as_json: bool
+) -> None:
+    """Say what the fit would take."""
+    if not hasattr(model, "estimate"):
+        raise ConfigError(
+            f"{model.name} models cannot say what training takes; leave out --dry-run"
+        )
+    found = model.estimate(data, valid=valid, **plan.options, **start)
+    if as_json:
+        emit({"model": model.name, **found.to_dict()})
+        return
+    click.echo(f"{model.name}: nothing was trained or written\n{found}")
+    if not found.fits:
+        progress.say(
+            "warning: this is more memory than there is; a smaller --batch-size or --truncation, "
+            "--accumulate or --recompute need less"
+        )
 
 
 def fit_and_save(
@@ -222,6 +250,7 @@ def fit_sections(config: type[Config], task: Task) -> dict[str, list[str]]:
         "restart",
     ]
     training += ["start"] if "start" in config.fit_arguments else []
+    training += ["dry_run"] if "train" in config.fit_arguments else []
     usual = ["output", "valid", *(name for name in USUAL if name in {*own, *training, *data})]
     spare = FIRST_TO_GO[: max(len(usual) - MOST_USUAL, 0)]
     usual = [name for name in usual if name not in spare]

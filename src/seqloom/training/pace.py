@@ -142,7 +142,7 @@ def decide_length(
     begun = clock()
     seconds = 60 * (MINUTES if config.minutes is None else config.minutes)
     enough = getattr(task, "enough_epochs", None)
-    step, evaluation = _time(
+    step, evaluation = time_updates(
         Updater(task, config, device, groups, initial), seconds * _TRIAL, clock
     )
     if enough is not None and (config.enough or config.minutes is None):
@@ -172,7 +172,9 @@ def say_little(epochs: float, pass_seconds: float) -> None:
         )
 
 
-def _time(updater: Updater, longest: float, clock: Clock) -> tuple[float, float]:
+def time_updates(
+    updater: Updater, longest: float, clock: Clock = time.perf_counter
+) -> tuple[float, float]:
     """Measure the seconds of a step and of an evaluation, on a network that is thrown away."""
     times: list[float] = []
     begun = clock()

@@ -16,6 +16,7 @@ import torch
 from torch import nn
 
 from seqloom.errors import ConfigError, TrainingError, quoted, suggest
+from seqloom.nn.recomputing import recompute
 from seqloom.training.batches import Batch, Cursor
 from seqloom.training.config import TrainConfig
 from seqloom.training.devices import autocast, on_device, scaler_for
@@ -313,6 +314,11 @@ class Updater:
         torch.manual_seed(config.seed)
         self.task, self.config, self.device = task, config, device
         network = task.build()
+        if config.recompute:
+            try:
+                recompute(network)
+            except ValueError as error:
+                raise ConfigError(str(error)) from None
         if initial is not None:
             load_weights(network, initial)
         self.network = network.to(device)

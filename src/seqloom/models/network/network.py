@@ -228,10 +228,14 @@ def train_network(
     from.
     """
     from seqloom.training.checkpoint import Run
+    from seqloom.training.estimate import Estimated, estimate, is_asked
     from seqloom.training.loop import train
 
     if start is not None:
         remark_frozen_vectors(start)
+    if is_asked():
+        initial = None if start is None else start.weights
+        raise Estimated(estimate(task, config, device, groups, initial))
     # What says nothing is left out where earlier versions did not have it: their runs can be continued.
     options = {
         key: value
@@ -290,6 +294,7 @@ if TYPE_CHECKING:
     import torch
 
     from seqloom.training.config import TrainConfig
+    from seqloom.training.estimate import Estimate
 
     Mixin = Model
 else:
@@ -299,7 +304,7 @@ else:
 class NetworkModel(Mixin):
     """A mixin, written before the contract: `class Bert(NetworkModel, MaskedModel)`."""
 
-    public_names = "to_device quantised weights"
+    public_names = "estimate to_device quantised weights"
     # endings of the names of matrices that stay float32 in a quantised network
     exact: ClassVar[tuple[str, ...]] = ()
     # quantised, inputs of its matrices have 16 bits instead of 8, since their errors add up
@@ -387,6 +392,21 @@ class NetworkModel(Mixin):
     def network(self) -> Any:
         """Return the network with the learnt weights, ready for use."""
         return self.net.module()
+
+    def estimate(self, *data: Any, **arguments: Any) -> Estimate:
+        """Return what `fit` with these arguments would take, in memory and time. The data is read and the
+        tokenizer made, and some updates are tried on a network that is thrown away; nothing is
+        trained or written, and this model stays as it is.
+        """
+        require_torch(self.name)
+        from seqloom.training.estimate import Estimated, estimating
+
+        try:
+            with estimating():
+                self.__sklearn_clone__().fit(*data, **{**arguments, "run": None})
+        except Estimated as answer:
+            return answer.estimate
+        raise ConfigError(f"{self.name} models train no network, so there is nothing to estimate")
 
     def _check_train(self, train: TrainConfig | None) -> None:
         refuse_unused(self.name, train, self.unused_training_options)

@@ -65,7 +65,6 @@ class SequenceModel(NetworkModel):
     unused_training_options: ClassVar[dict[str, str]] = {
         "truncation": "examples are read whole; leave it out",
         "random_truncation": "examples are read whole; leave it out",
-        "recompute": "it keeps all activations; lower batch_size to save memory",
     }
 
     @property

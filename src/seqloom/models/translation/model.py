@@ -73,7 +73,6 @@ class TranslationModel(Mixin):
     unused_training_options: ClassVar[dict[str, str]] = {
         "truncation": "pairs are read whole; leave it out",
         "random_truncation": "pairs are read whole; leave it out",
-        "recompute": "it keeps all activations; lower batch_size to save memory",
     }
     public_names = "trace"
     trace = trace_pair
