@@ -25,6 +25,7 @@ SUITES = {
     "readers": "readers.run",
     "series": "series.run",
     "text": "text.run",
+    "memory": "memory.run",
     "train-speed": "train_speed.run",
     "softmax-speed": "softmax_speed.run",
     "gpt-speed": "gpt_speed.run",

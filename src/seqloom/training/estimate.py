@@ -184,7 +184,9 @@ def _measured(
     largest, cursor = largest_batch(task.batches)
     shown = copy.copy(task)
     few = shown.batches = _Few(task.batches, largest, cursor)
-    updater = Updater(shown, config, device, groups, initial)
+    # gradients add up in place, so that further batches of an update take no more
+    one_batch = replace(config, accumulate=1, batch_growth=None)
+    updater = Updater(shown, one_batch, device, groups, initial)
     average = Average(config, updater.network)
     # as in the last part of the steps, where a mean over these is kept
     average.update(in_tail=True)
@@ -401,7 +403,7 @@ def _timed(
     length = decide_length(task, config, device, groups, initial)
     step, evaluation = time_updates(Updater(task, config, device, groups, initial), _TIMED)
     evaluations = -(-length.steps // length.evaluate_every)
-    per_epoch = max(task.batches.length((0, 0)) / config.accumulate, 1)
+    per_epoch = max(task.batches.length((0, 0)) / config.usual_batches, 1)
     seconds = length.steps * step + evaluations * evaluation
     return {
         "steps": length.steps,

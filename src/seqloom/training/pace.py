@@ -134,7 +134,7 @@ def decide_length(
 ) -> Length:
     """Decide how many steps to train, or how long, and after how many steps to evaluate."""
     most = getattr(task, "evaluations", _EVALUATIONS)
-    per_epoch = max(task.batches.length((0, 0)) / config.accumulate, 1)
+    per_epoch = max(task.batches.length((0, 0)) / config.usual_batches, 1)
     if not config.timed:
         steps = config.steps or max(round((config.epochs or 1) * per_epoch), 1)
         planned = config.planned_steps or steps
@@ -175,7 +175,7 @@ def say_little(epochs: float, pass_seconds: float) -> None:
 def time_updates(
     updater: Updater, longest: float, clock: Clock = time.perf_counter
 ) -> tuple[float, float]:
-    """Measure the seconds of a step and of an evaluation, on a network that is thrown away."""
+    """Measure the seconds of a usual step and of an evaluation, on a network that is thrown away."""
     times: list[float] = []
     begun = clock()
     while len(times) < _WARM + _TIMED and (len(times) <= _WARM or clock() - begun < longest):
@@ -186,4 +186,6 @@ def time_updates(
     updater.network.eval()
     start = clock()
     updater.task.evaluate(updater.network)
-    return max(counted[len(counted) // 2], 1e-9), clock() - start
+    # as steps were timed, each was the last of a run, where batches have grown
+    usual = updater.config.usual_batches / updater.config.batches_of(1, 1)
+    return max(counted[len(counted) // 2] * usual, 1e-9), clock() - start

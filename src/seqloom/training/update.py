@@ -340,7 +340,7 @@ class Updater:
         for delayed, share in zip(self.groups, shares[1:]):
             for name in delayed.patterns:
                 self.network.get_parameter(name).requires_grad_(share > 0)
-        batches = self._batches()
+        batches = self._batches(self.config.batches_of(step, steps))
         count, total = sum(batch.count for batch in batches), 0.0
         for batch in batches:
             before = None if batch.fresh else leading(self.carried, batch.rows)
@@ -365,11 +365,11 @@ class Updater:
         self.optimizer.zero_grad(set_to_none=True)
         return Update(total / count, norm, count)
 
-    def _batches(self) -> list[Batch]:
+    def _batches(self, number: int) -> list[Batch]:
         """Return the batches of one update."""
         batches: list[Batch] = []
         cursor = self.cursor
-        for _ in range(self.config.accumulate):
+        for _ in range(number):
             batches.append(self.task.batches.batch(cursor))
             cursor = batches[-1].following
         if not sum(batch.count for batch in batches):

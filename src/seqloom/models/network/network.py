@@ -208,7 +208,7 @@ def prepare(name: str, options: FitOptions) -> tuple[TrainConfig, torch.device]:
     return config, device
 
 
-NEWER_OPTIONS = ("enough", "decay_steps", "planned_steps")
+NEWER_OPTIONS = ("enough", "decay_steps", "planned_steps", "batch_growth")
 
 
 def train_network(
