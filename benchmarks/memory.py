@@ -22,7 +22,8 @@ from benchmarks.side_by_side import run as run_program
 
 Row = tuple[str, ...]
 TYPES = sized(20_000, 200)
-STEPS = sized(12, 2)
+STEPS = sized(4, 2)
+EVERY = ("--evaluate-every", "2")
 WORD = "abcdefghijklmnopqrstuvwxyz"
 
 
@@ -61,9 +62,9 @@ class Bench:
 
     def data(self, task: str) -> list[str]:
         """Return the arguments that name the data of a task, made when it is first needed."""
-        some = sized(8000, 60)
+        some = sized(4000, 60)
         if task == "text":
-            return [str(self.file("text", self.lines(sized(20_000, 200), 20)))]
+            return [str(self.file("text", self.lines(sized(8_000, 200), 20)))]
         if task == "classifier":
             rows = self.lines(some, 60)
             return [
@@ -88,7 +89,7 @@ class Bench:
         task = {"lstm": "text", "gpt": "text"}.get(model, model)
         target = str(self.directory / name.replace(" ", "-"))
         fit = self.command(
-            "fit", model, *self.data(task), "-o", target, "--steps", str(STEPS), *options
+            "fit", model, *self.data(task), "-o", target, "--steps", str(STEPS), *EVERY, *options
         )
         said = subprocess.run([*fit, "--dry-run", "--json"], check=True, capture_output=True)
         return run_program(fit), json.loads(said.stdout)
