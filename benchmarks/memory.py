@@ -162,7 +162,7 @@ NETWORKS = {
     **_both_sizes(
         "gpt",
         f"{WORDS} --d-model 64 --n-layers 2 --n-heads 2 --context 64",
-        f"{WORDS} --d-model 384 --n-layers 6 --n-heads 6 --context 128 --batch-size 16 --truncation 128",
+        f"{WORDS} --d-model 384 --n-layers 6 --n-heads 6 --context 128 --batch-size 16",
     ),
     **_both_sizes(
         "classifier",
