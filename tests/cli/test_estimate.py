@@ -31,6 +31,6 @@ def test_more_memory_than_there_is_is_a_warning(seqloom, tmp_path, monkeypatch):
 
     (tmp_path / "text").write_text("a b c d e f\n" * 50)
     monkeypatch.setattr(estimate, "_available", lambda device, held: 1 << 20)
-    ran = seqloom(*LSTM, "--dry-run", "-q")
+    ran = seqloom(*LSTM, "--dry-run")
     assert ran.code == 0
     assert "warning: this is more memory than there is" in ran.err

@@ -26,10 +26,11 @@ CPU = torch.device("cpu")
 TEXTS = [(f"a fine film {i % 7}", "good") if i % 2 else (f"dull {i % 5}", "bad") for i in range(80)]
 SENTENCES = [(["the", "cat", f"n{i}"], ["D", "N", "N"]) for i in range(60)]
 PAIRS = [(f"a b {i}", f"b a {i % 9} c") for i in range(60)]
+LONG = TOY * 200  # enough that some is held out
 FAMILIES = {
-    "lstm": (lambda: LSTM(tokenizer="whitespace", d_hidden=8), (TOY,)),
-    "gpt": (lambda: GPT(tokenizer="whitespace", d_model=8, n_heads=2, n_layers=2), (TOY,)),
-    "nplm": (lambda: NPLM(tokenizer="whitespace", d_hidden=8, order=3), (TOY,)),
+    "lstm": (lambda: LSTM(tokenizer="whitespace", d_hidden=8), (LONG,)),
+    "gpt": (lambda: GPT(tokenizer="whitespace", d_model=8, n_heads=2, n_layers=2), (LONG,)),
+    "nplm": (lambda: NPLM(tokenizer="whitespace", d_hidden=8, order=3), (LONG,)),
     "classifier": (lambda: NeuralClassifier(encoder="bilstm", d_hidden=8), (TEXTS,)),
     "tagger": (lambda: NeuralTagger(encoder="bilstm", d_hidden=8), (SENTENCES,)),
     "seq2seq": (lambda: Seq2Seq(tokenizer="whitespace", d_hidden=8), (PAIRS,)),
@@ -87,8 +88,8 @@ def test_a_batch_that_may_not_fit_is_foretold_from_smaller_ones(monkeypatch):
 
 def test_more_rows_take_more_activations_and_no_more_weights():
     few, many = (
-        GPT(tokenizer="whitespace", d_model=16, n_heads=2).estimate(
-            TOY * 40, steps=3, batch_size=rows, truncation=16
+        GPT(tokenizer="whitespace", d_model=16, n_heads=2, context=16).estimate(
+            TOY * 40, steps=3, batch_size=rows
         )
         for rows in (4, 32)
     )
@@ -102,8 +103,8 @@ def test_more_rows_take_more_activations_and_no_more_weights():
 
 def test_recomputed_activations_are_foretold():
     plain, again = (
-        GPT(tokenizer="whitespace", d_model=32, n_heads=2, n_layers=6).estimate(
-            TOY * 60, steps=3, batch_size=16, truncation=32, recompute=recompute
+        GPT(tokenizer="whitespace", d_model=32, n_heads=2, n_layers=6, context=32).estimate(
+            TOY * 60, steps=3, batch_size=16, recompute=recompute
         )
         for recompute in (False, True)
     )
