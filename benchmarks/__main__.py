@@ -1,8 +1,8 @@
 """`make bench`: side by side with the peers, as ratios.
 
-    make bench                       # everything that can be run here make bench ARGS="ngram
-    --quick"  # small data, two repetitions make bench ARGS=--smoke          # every suite on tiny
-    data, without corpora, weights and peers: to see that it runs
+    make bench                         # everything that can be run here
+    make bench ARGS="ngram --quick"    # small data, two repetitions
+    make bench ARGS=--smoke            # every suite on tiny data, without corpora, weights and peers
 
 Corpora are found through $SEQLOOM_DATA, published weights through $SEQLOOM_WEIGHTS; peers are used
 where they are installed (`pip install -e .[peers]`; the KenLM programs lmplz, build_binary through
@@ -95,7 +95,10 @@ def main() -> None:
         prog="make bench", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument(
-        "suites", nargs="*", choices=[*SUITES, []], help="which suites; all by default"
+        "suites",
+        nargs="*",
+        metavar="SUITE",
+        help=f"all that are short by default; of {', '.join(SUITES)}",
     )
     parser.add_argument("--quick", action="store_true", help="small data and two repetitions")
     parser.add_argument(
@@ -103,6 +106,8 @@ def main() -> None:
     )
     parser.add_argument("--only", help="run only the rows whose name contains this")
     arguments = parser.parse_args()
+    if unknown := [name for name in arguments.suites if name not in SUITES]:
+        parser.error(f"there is no suite {unknown[0]!r}; there are {', '.join(SUITES)}")
     if arguments.smoke:
         from benchmarks import smoke
 

@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+import os
+from pathlib import Path
 
 import pytest
 
@@ -131,7 +133,7 @@ def test_path_and_names(seqloom, tmp_path):
 
 
 @pytest.mark.usefixtures("table")
-def test_get(seqloom, tmp_path, monkeypatch):
+def test_get(seqloom, monkeypatch):
     data = b"to be or not to be\n" * 50
     with serving({"a.txt": data}) as server:
         file = File("text", "a.txt", len(data), hashlib.sha256(data).hexdigest())
@@ -147,7 +149,7 @@ def test_get(seqloom, tmp_path, monkeypatch):
             .startswith("the connection was cut after 100 of 950 bytes")
         )
         server.cut = 0
-        path = tmp_path / "cache" / "data" / "toy" / "a.txt"
+        path = Path(os.environ["SEQLOOM_CACHE"]) / "data" / "toy" / "a.txt"
         assert seqloom("data", "get", "toy").out == f"{path}\n"
         assert seqloom("data", "path", "toy").out == f"{path}\n"
     assert seqloom("data", "get", "toy", "--json").json() == [

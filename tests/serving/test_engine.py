@@ -425,8 +425,8 @@ def test_a_flood_of_events_leaves_the_event_loop_its_turn():
         async def until_set(self, event):
             pass
 
-        async def event(self, values, last=False):
-            sent.append(values)
+        async def events(self, those, last=False):
+            sent.extend(those)
             assert len(sent) < 1000
             if not request.done:
                 request.events.append(Event(0, "a", [], None))

@@ -26,11 +26,15 @@ WAIT = 60.0
 
 def test_an_event_that_comes_while_another_is_sent_is_not_missed():
     """The last piece of a text arrives while the one before is sent; nobody rings again."""
-    sent = []
+    pieces = []
 
     async def send_all():
         request = SimpleNamespace(
-            events=deque([Event(0, "a", [], None)]), n=1, done=False, error=None, top=None
+            events=deque([Event(0, "a", [], None), Event(0, "b", [], None)]),
+            n=1,
+            done=False,
+            error=None,
+            top=None,
         )
 
         class Exchange:
@@ -43,10 +47,10 @@ def test_an_event_that_comes_while_another_is_sent_is_not_missed():
             async def start(self, *arguments):
                 pass
 
-            async def event(self, values, last=False):
-                sent.append(values)
-                if len(sent) == 1:
-                    request.events.append(Event(0, "b", [], "length"))
+            async def events(self, those, last=False):
+                pieces.append(list(those))
+                if len(pieces) == 1:
+                    request.events.append(Event(0, "c", [], "length"))
                     request.done = True
                     writer._notify(request)
                     await asyncio.sleep(0)
@@ -62,8 +66,12 @@ def test_an_event_that_comes_while_another_is_sent_is_not_missed():
         await asyncio.wait_for(writer._stream([request]), WAIT)
 
     asyncio.run(send_all())
-    assert [event["choices"][0]["text"] for event in sent[:-1]] == ["a", "b"]
-    assert sent[-1] == "[DONE]"
+    *texts, end = pieces
+    assert [[event["choices"][0]["text"] for event in piece] for piece in texts] == [
+        ["a", "b"],  # what is there goes in one piece: a client that has left is told of once
+        ["c"],
+    ]
+    assert end == ["[DONE]"]
 
 
 def test_a_thread_that_calls_on_and_on_leaves_the_loop_its_turn():

@@ -15,7 +15,7 @@ import json
 import sys
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 from seqloom.errors import MissingExtra, ModelError, SeqloomError, lacks_memory, quoted, shortened
@@ -274,11 +274,14 @@ class Exchange:
             if more:  # others come between
                 await asyncio.sleep(0)
 
-    async def event(self, values: Any, *, last: bool = False) -> None:
-        """Send an event of a stream: values as JSON, or the word [DONE]."""
-        data = values.encode() if isinstance(values, str) else encode(values)
-        body = b"data: " + data + b"\n\n"
-        await self.send({"type": "http.response.body", "body": body, "more_body": not last})
+    async def events(self, those: Iterable[Any], *, last: bool = False) -> None:
+        """Send events of a stream in one piece: values as JSON, or the word [DONE]."""
+        body = b"".join(
+            b"data: " + (values.encode() if isinstance(values, str) else encode(values)) + b"\n\n"
+            for values in those
+        )
+        if body:
+            await self.send({"type": "http.response.body", "body": body, "more_body": not last})
 
     def close(self) -> None:
         """Stop waiting for the client to leave."""
@@ -425,8 +428,7 @@ class Endpoint:
     async def _refuse(self, exchange: Exchange, refusal: Refused) -> None:
         if exchange.started:  # a stream that cannot go on says why, and ends
             exchange.status = refusal.status
-            await exchange.event(refusal.body())
-            await exchange.event("[DONE]", last=True)
+            await exchange.events([refusal.body(), "[DONE]"], last=True)
             return
         await exchange.answer(refusal.status, encode(refusal.body()), headers=refusal.headers)
 

@@ -341,8 +341,9 @@ class Writer:
         while not ended:  # what comes while events are sent sets the event again
             ended = all(request.done for request in requests)
             at = 0
+            # those that are here now, in one piece: what comes meanwhile is sent in the next
+            chunks: list[Any] = []
             for place, request in enumerate(requests):
-                # those that are here: while these are sent, there may come more and more
                 for _ in range(len(request.events)):
                     event: Event = request.events.popleft()
                     number = at + event.number
@@ -353,16 +354,18 @@ class Writer:
                     choice = self.shape(
                         number, text, spelled[number], event.scores, request, event.finish, True
                     )
-                    await exchange.event({**head, "choices": [choice], **rest})
+                    chunks.append({**head, "choices": [choice], **rest})
                 at += request.n
+            await exchange.events(chunks)
             _raise_errors(requests)
             if not ended:
                 # the others' turn: what is set already, as is a socket that takes all, is not waited for
                 await asyncio.sleep(0)
                 await exchange.until_set(self._wake)
-        if self.usage_wanted:
-            await exchange.event({**head, "choices": [], "usage": self._usage(requests)})
-        await exchange.event("[DONE]", last=True)
+        usage = (
+            [{**head, "choices": [], "usage": self._usage(requests)}] if self.usage_wanted else []
+        )
+        await exchange.events([*usage, "[DONE]"], last=True)
 
 
 def _raise_errors(requests: list[Request]) -> None:
