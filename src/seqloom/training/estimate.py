@@ -79,7 +79,7 @@ class Estimate:
             "data": "what batches are made of",
             "program": "code, libraries, texts",
             "before": "the most until now, while the data was read and encoded",
-            "peak": "" if self.available is None else f"of {megabytes(self.available)}",
+            "peak": "of the process" if self.available is None else f"of the process; there are {megabytes(self.available)}",
         }
         names = ("weights", "gradients", "optimizer", "copies", "activations", "evaluation")
         lines = [
@@ -150,6 +150,7 @@ def estimate(
         times: dict[str, Any] = dict.fromkeys(_TIMES)
         if tried:
             times = _timed(task, config, device, groups, initial)
+    reached = peak_resident()
     _collect()
     data = array_bytes(task.batches)
     # what torch and the kernels took meanwhile stays; what the trial took is gone
@@ -157,7 +158,10 @@ def estimate(
     on_cpu = device.type == "cpu"
     kept = sum(memory[name] for name in ("weights", "optimizer", "copies"))
     moment = max(memory["gradients"] + memory["activations"], memory["evaluation"])
-    peak = max(kept + moment + (program + data if on_cpu else 0), before if on_cpu else 0)
+    peak = kept + moment
+    if on_cpu:
+        # What was tried has taken what it will take again: free memory between what is in use counts too.
+        peak = max(peak + program + data, before, reached if tried else 0)
     return Estimate(
         **memory,
         **times,
