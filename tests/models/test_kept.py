@@ -5,7 +5,16 @@ import pytest
 
 from seqloom.data.classification import Labelled, read_labelled
 from seqloom.data.examples import digest
-from seqloom.data.kept import Gathering, KeptArrays, KeptTexts, as_lines, portions_of, taken
+from seqloom.data.kept import (
+    Gathering,
+    KeptArrays,
+    KeptRows,
+    KeptTexts,
+    as_lines,
+    portions_of,
+    taken,
+)
+from seqloom.data.tagging import read_tagged
 from seqloom.data.translation import read_parallel
 from seqloom.errors import ConfigError
 
@@ -161,6 +170,57 @@ def test_a_translator_learns_the_same_to_the_bit(pairs, shared, most):
         ]
         same_weights(*made)
         assert made[0].fit_info == made[1].fit_info
+
+
+@pytest.fixture
+def tagged(tmp_path):
+    path = tmp_path / "data.conll"
+    rows = [
+        "".join(f"{word}\t{'B-X' if i % 3 == 0 else 'O'}\n" for i, word in enumerate(line.split()))
+        for line in LINES
+    ]
+    path.write_text("\n".join(rows), encoding="utf-8")
+    return path
+
+
+def test_tagged_sentences_are_the_same(tagged):
+    whole, kept = read_tagged(tagged), read_tagged(tagged, memory=200)
+    assert isinstance(kept.sentences, KeptRows)
+    assert isinstance(whole.sentences, list)
+    assert (list(kept.sentences), list(kept.tags)) == (whole.sentences, whole.tags)
+    assert (kept.fingerprint, kept.scheme, kept.tagset, kept.n_words) == (
+        whole.fingerprint,
+        whole.scheme,
+        whole.tagset,
+        whole.n_words,
+    )
+    assert list(kept.converted("bioes").tags) == whole.converted("bioes").tags
+    assert list(kept.part([2, 0]).sentences) == whole.part([2, 0]).sentences
+    both = [read_tagged([tagged, tagged], memory=memory) for memory in (None, 200)]
+    assert list(both[1].sentences) == both[0].sentences
+    assert list(KeptRows([[], ["a"]])) == [[], ["a"]]
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"characters": "none", "crf": False}, {"work_in": "bioes"}], ids=str
+)
+def test_a_tagger_learns_the_same_to_the_bit(tagged, options):
+    pytest.importorskip("torch")
+    from seqloom import NeuralTagger
+
+    made = [
+        NeuralTagger(d_embed=6, d_hidden=4, **options).fit(
+            read_tagged(tagged, memory=memory), steps=8, batch_size=8, evaluate_every=4
+        )
+        for memory in (None, 200)
+    ]
+    same_weights(*made)
+    assert made[0].fit_info == made[1].fit_info
+    again = [
+        NeuralTagger().fit(read_tagged(tagged, memory=memory), start=made[0], steps=3)
+        for memory in (None, 200)
+    ]
+    same_weights(*again)
 
 
 def test_models_that_count_read_kept_texts_too(labelled):

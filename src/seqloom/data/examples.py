@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -105,12 +105,12 @@ def _pair(value: Any, row: int, name: str) -> tuple[str, str]:
     return _text(value[0], row, name), _text(value[1], row, name)
 
 
-def digest(texts: Sequence[str]) -> bytes:
+def digest(texts: Iterable[str]) -> bytes:
     """Return the SHA-256 of a list of texts: of their characters and of where they end."""
-    ends = np.fromiter(map(len, texts), "<i8", len(texts))
-    hasher = hashlib.sha256(ends.tobytes())
-    for low in range(0, len(texts), _PORTION):
-        hasher.update("".join(texts[low : low + _PORTION]).encode("utf-8", "surrogatepass"))
+    hasher = hashlib.sha256(np.fromiter(map(len, texts), "<i8").tobytes())
+    remaining = iter(texts)
+    while some := list(islice(remaining, _PORTION)):
+        hasher.update("".join(some).encode("utf-8", "surrogatepass"))
     return hasher.digest()
 
 

@@ -146,8 +146,14 @@ def portions_of(texts: Sequence[Any], size: int = PORTION) -> Iterator[list[Any]
 
 def taken(texts: Sequence[Any], rows: Iterable[int]) -> Any:
     """Return some of the texts in this order, kept where they are kept."""
-    some = (texts[i] for i in rows)
-    return KeptTexts(some) if isinstance(texts, KeptTexts) else list(some)
+    return alike(texts, (texts[i] for i in rows))
+
+
+def alike(texts: Sequence[Any], others: Iterable[Any]) -> Any:
+    """Return others of the same kind, kept where these are kept."""
+    if isinstance(texts, KeptTexts | KeptRows):
+        return type(texts)(others)
+    return list(others)
 
 
 def as_lines(texts: Sequence[str], name: str = "text") -> Corpus:
@@ -157,10 +163,39 @@ def as_lines(texts: Sequence[str], name: str = "text") -> Corpus:
     return Corpus.from_texts(texts, name)
 
 
+class KeptRows(Sequence[list[str]]):
+    """A list of lists of words in a file, none of which has a newline."""
+
+    def __init__(self, rows: Iterable[Sequence[str]] = ()) -> None:
+        self._texts = KeptTexts(map("\n".join, rows))
+
+    def append(self, row: Sequence[str]) -> None:
+        self._texts.extend(["\n".join(row)])
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    @overload
+    def __getitem__(self, at: int) -> list[str]: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[list[str]]: ...
+    def __getitem__(self, at: int | slice) -> list[str] | list[list[str]]:
+        if isinstance(at, slice):
+            return [_words(text) for text in self._texts[at]]
+        return _words(self._texts[at])
+
+    def __iter__(self) -> Iterator[list[str]]:
+        return map(_words, self._texts)
+
+
+def _words(text: str) -> list[str]:
+    return text.split("\n") if text else []
+
+
 class Joined:
     """Several lists of texts, one after the other."""
 
-    def __init__(self, lists: Sequence[Sequence[str]]) -> None:
+    def __init__(self, lists: Iterable[Sequence[str]]) -> None:
         self.lists = lists
 
     def __iter__(self) -> Iterator[str]:

@@ -79,7 +79,8 @@ class Estimate:
             "data": "what batches are made of",
             "program": "code, libraries, texts",
             "before": "the most until now, while the data was read and encoded",
-            "peak": "of the process" if self.available is None else f"of the process; there are {megabytes(self.available)}",
+            "peak": "of the process"
+            + ("" if self.available is None else f"; there are {megabytes(self.available)}"),
         }
         names = ("weights", "gradients", "optimizer", "copies", "activations", "evaluation")
         lines = [
