@@ -548,14 +548,14 @@ def test_nothing_hides_the_standard_library(path):
 
 # ---- budgets: what the house may weigh. A commit that raises one of them says why.
 
-MAX_FILES = 550  # views of one prediction, discounts, gates that are held; what the studio asks
+MAX_FILES = 553  # what training takes, recomputation, kept texts; views of one prediction, discounts, gates that are held; what the studio asks
 MAX_KILOTOKENS = {  # thousands of Python tokens of a folder; "" are the files of the package itself
     "": 24,
     "charts": 45,
     "cli": 33,
     "comparison": 34,  # kept after every rung, for whoever watches
     "contracts": 37,
-    "data": 65,
+    "data": 67,  # texts and words that are kept in files
     "decoding": 17,
     "interop": 46,  # windows and rows of questions in ONNX graphs, so that their scripts are short
     "kernels": 52,
@@ -569,7 +569,7 @@ MAX_KILOTOKENS = {  # thousands of Python tokens of a folder; "" are the files o
     "tasks": 17,  # verbs of analogies and similarity
     "testing": 14,
     "text": 29,  # spellings of a published vocabulary without a loop over characters, at each start
-    "training": 18,
+    "training": 21,  # what a run will take
     "views": 69,  # one prediction, discounts, changed tables, clamp, without, gradients of every task
 }
 

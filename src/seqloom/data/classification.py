@@ -242,24 +242,21 @@ def read_labelled(
     `pair_column`: the column of the second texts, where an example is a pair of texts; `columns`:
     further columns of a table to keep, as text. Files may be compressed (.gz, .xz, .zst). In a
     directory or pattern, binary and badly encoded files are skipped and reported; `strict` refuses
-    them. `unlabelled`: whether rows without a label are refused, or skipped and counted. Texts of more
-    bytes than `memory` (such as "800M") are kept in a temporary file.
+    them. `unlabelled`: whether rows without a label are refused, or skipped and counted. `memory`: bytes
+    of texts (or "800M") beyond which they are in a temporary file.
     """
     names = tuple(dict.fromkeys(columns))
     choice = Choice(text_column, label_column, pair_column, names)
     name, batches = _open(source, form, choice, encoding, strict, unlabelled)
-    gathering = Gathering(parse_size(memory))
-    labels: list[str] = []
+    gathering, labels, numbers = Gathering(parse_size(memory)), list[str](), array("q")
     extra: dict[str, list[str]] = {column: [] for column in names}
-    numbers = array("q")
     for batch in batches:
         gathering.extend(batch.texts)
         labels += map(intern, batch.labels)  # each label is stored once
         numbers.extend(batch.numbers)
         for column, cells in zip(names, batch.more):
             extra[column] += cells
-    texts = gathering.texts
-    return Labelled(texts, labels, name, extra, unlike_places(numbers, len(texts)))
+    return Labelled(gathering.texts, labels, name, extra, unlike_places(numbers, len(labels)))
 
 
 def stream_labelled(
@@ -428,8 +425,7 @@ def _labels(value: Any, row: int, name: str) -> tuple[Label, ...]:
 
 
 def _label(value: Any, row: int, name: str) -> Label:
-    if isinstance(value, np.generic):
-        value = value.item()
+    value = value.item() if isinstance(value, np.generic) else value
     if type(value) is bool:
         return value
     if isinstance(value, str) and value:
@@ -446,8 +442,7 @@ def _label(value: Any, row: int, name: str) -> Label:
 def _converted(label: Label, classes: Sequence[Label]) -> Label | None:
     """Convert a label to the type of these classes; return None if that is impossible."""
     kind, text = type(classes[0]), str(label)
-    if kind is str:
-        # JSON has true for True
+    if kind is str:  # JSON has true for True
         return text.lower() if text.lower() in classes and text not in classes else text
     if kind is bool:
         return {"true": True, "false": False}.get(text.lower())
