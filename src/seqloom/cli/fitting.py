@@ -245,10 +245,9 @@ def fit_sections(config: type[Config], task: Task) -> dict[str, list[str]]:
 
     data = [*_names(task.reading), *_names(TextConfig)]
     own = [name for name in _names(config) if name not in data]
-    training = ([*_names(TrainConfig), "device"] if "train" in config.fit_arguments else []) + [
-        "memory",
-        "restart",
-    ]
+    training = [*_names(TrainConfig), "device"] if "train" in config.fit_arguments else []
+    training += ["memory"] if "memory" in config.fit_arguments else []  # else of the data
+    training += ["restart"]
     training += ["start"] if "start" in config.fit_arguments else []
     training += ["dry_run"] if "train" in config.fit_arguments else []
     usual = ["output", "valid", *(name for name in USUAL if name in {*own, *training, *data})]
