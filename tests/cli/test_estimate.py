@@ -34,3 +34,13 @@ def test_more_memory_than_there_is_is_a_warning(seqloom, tmp_path, monkeypatch):
     ran = seqloom(*LSTM, "--dry-run")
     assert ran.code == 0
     assert "warning: this is more memory than there is" in ran.err
+
+
+def test_batch_sizes_are_swept(seqloom, tmp_path):
+    (tmp_path / "text").write_text("a b c d e f\n" * 300)
+    (said,) = seqloom(*LSTM, "--sweep", 2, "--sweep", 4, "--json", "-q").json()
+    assert [row["batch_size"] for row in said["sweep"]] == [2, 4]
+    shown = seqloom(*LSTM, "--sweep", 2, "-q").out.splitlines()
+    assert shown[0] == "lstm: nothing was written"
+    assert shown[1].split()[0] == "batch_size"
+    assert [path.name for path in tmp_path.iterdir()] == ["text"]

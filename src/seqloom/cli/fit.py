@@ -16,6 +16,7 @@ from seqloom.cli.fitting import (
     make_model,
     prepare,
     show_estimate,
+    show_sweep,
 )
 from seqloom.cli.options import common, config_options, emit, given
 from seqloom.errors import suggest
@@ -154,6 +155,9 @@ def _command_for(name: str) -> click.Command:
             held_out = None if valid is None else task.read_valid(valid, reading)
             if options.get("dry_run"):
                 show_estimate(model, learnt, held_out, plan, start, as_json)
+                return
+            if sizes := options.get("sweep"):
+                show_sweep(model, learnt, held_out, sizes, plan, start, as_json)
                 return
             begun = time.perf_counter()
             fit_and_save(model, learnt, held_out, output, plan, start)

@@ -20,6 +20,7 @@ from seqloom import progress
 from seqloom.cli.options import config_options, emit, given
 from seqloom.config import TextConfig
 from seqloom.errors import ConfigError, TrainingError
+from seqloom.frames import Table
 from seqloom.registry import model_class
 from seqloom.training.config import TrainConfig
 
@@ -54,6 +55,14 @@ def fitting_options(config: type[Config]) -> Callable[[Callable[..., Any]], Call
                 "--dry-run",
                 is_flag=True,
                 help="Train and write nothing; say how much memory and time training would take.",
+            )(function)
+            function = click.option(
+                "--sweep",
+                type=click.IntRange(1, 1_000_000),
+                multiple=True,
+                metavar="ROWS",
+                help="Batch size to try, as long as the other options say; nothing is written; may be "
+                "repeated.",
             )(function)
             function = config_options(TrainConfig)(function)
         if "memory" in config.fit_arguments:
@@ -132,7 +141,7 @@ def prepare(name: str, config_class: type[Config], output: str, options: dict[st
         check_precision(config, find_device(options["device"]))
         check_tensorboard(config)
         arguments |= {"train": config, "device": options["device"]}
-        if options["dry_run"]:
+        if options["dry_run"] or options["sweep"]:
             return FitPlan(arguments)
     return FitPlan(arguments, Path(f"{output.rstrip('/')}.run"), options["restart"])
 
@@ -155,6 +164,23 @@ def show_estimate(
             "warning: this is more memory than there is; a smaller --batch-size or --truncation, "
             "--accumulate or --recompute need less"
         )
+
+
+def show_sweep(
+    model: Any,
+    data: Any,
+    valid: Any,
+    sizes: Sequence[int],
+    plan: FitPlan,
+    start: dict[str, Any],
+    as_json: bool,
+) -> None:
+    """Train with each batch size, and show what it brought."""
+    rows = model.sweep(sizes, data, valid=valid, **plan.options, **start)
+    if as_json:
+        emit({"model": model.name, "sweep": rows})
+        return
+    click.echo(f"{model.name}: nothing was written\n{Table(rows)}")
 
 
 def fit_and_save(
@@ -249,7 +275,7 @@ def fit_sections(config: type[Config], task: Task) -> dict[str, list[str]]:
     training += ["memory"] if "memory" in config.fit_arguments else []  # else of the data
     training += ["restart"]
     training += ["start"] if "start" in config.fit_arguments else []
-    training += ["dry_run"] if "train" in config.fit_arguments else []
+    training += ["dry_run", "sweep"] if "train" in config.fit_arguments else []
     usual = ["output", "valid", *(name for name in USUAL if name in {*own, *training, *data})]
     spare = FIRST_TO_GO[: max(len(usual) - MOST_USUAL, 0)]
     usual = [name for name in usual if name not in spare]

@@ -7,10 +7,12 @@ Where only the weights are used, as for stepping, torch is never imported.
 from __future__ import annotations
 
 import copy
+import time
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -21,6 +23,7 @@ from seqloom.contracts import FitOptions
 from seqloom.contracts.base import Model
 from seqloom.contracts.saving import Kind, one_of, optional
 from seqloom.contracts.starting import Origin
+from seqloom.describing import changed_options
 from seqloom.errors import ConfigError, MissingExtra, ModelError
 from seqloom.forks import torch_alone
 from seqloom.runtime.declarations import Declarations, Shapes, float_spec, shapes_of
@@ -227,9 +230,11 @@ def train_network(
     continued. `groups`: weights that learn later or more slowly; `start`: the model that it starts
     from.
     """
+    from seqloom.training import noise
     from seqloom.training.checkpoint import Run
     from seqloom.training.estimate import Estimated, estimate, is_asked
     from seqloom.training.loop import train
+    from seqloom.training.update import Updater
 
     if start is not None:
         remark_frozen_vectors(start)
@@ -253,6 +258,10 @@ def train_network(
         groups=groups,
         initial=None if start is None else start.weights,
     )
+    if noise.is_asked():
+        found = {name: w.cpu().numpy() for name, w in report.network.state_dict().items()}
+        updater = Updater(task, config, device, groups, found)
+        report.facts["noise_scale"] = noise.noise_scale(updater)
     # as in a loaded network: weights that were frozen in training are weights like others
     report.network.requires_grad_(True)
     record = {
@@ -304,7 +313,7 @@ else:
 class NetworkModel(Mixin):
     """A mixin, written before the contract: `class Bert(NetworkModel, MaskedModel)`."""
 
-    public_names = "estimate to_device quantised weights"
+    public_names = "estimate sweep to_device quantised weights"
     # endings of the names of matrices that stay float32 in a quantised network
     exact: ClassVar[tuple[str, ...]] = ()
     # quantised, inputs of its matrices have 16 bits instead of 8, since their errors add up
@@ -407,6 +416,42 @@ class NetworkModel(Mixin):
         except Estimated as answer:
             return answer.estimate
         raise ConfigError(f"{self.name} models train no network, so there is nothing to estimate")
+
+    def sweep(
+        self, batch_sizes: Sequence[int], *data: Any, **arguments: Any
+    ) -> list[dict[str, Any]]:
+        """Train once with each batch size, with these arguments of `fit`, and return what it brought: the
+        criterion on held-out data, steps, seconds, targets per second, and the noise scale of the
+        gradient in rows, above which larger batches bring little. This model stays as it is.
+        """
+        require_torch(self.name)
+        from seqloom.training.noise import measuring
+
+        train = self.own_train if arguments.get("train") is None else arguments["train"]
+        options = dict(train) if isinstance(train, Mapping) else changed_options(train)
+        rows = []
+        for size in batch_sizes:
+            model, begun = self.__sklearn_clone__(), time.perf_counter()
+            own = {**arguments, "train": {**options, "batch_size": size}, "run": None}
+            with measuring():
+                model.fit(*data, **own)
+            seconds = time.perf_counter() - begun
+            rates = [
+                (name, line[name]) for line in model.log for name in line if name.endswith("_per_s")
+            ]
+            names = [name for name in model.fit_info if name.startswith("valid_")]
+            rows.append(
+                {
+                    "batch_size": size,
+                    "steps": model.fit_info["steps"],
+                    "epochs": model.fit_info["epochs"],
+                    "seconds": round(seconds, 3),
+                    **{name: model.fit_info[name] for name in names},
+                    **({rates[0][0]: round(median(r for _, r in rates))} if rates else {}),
+                    "noise_scale": model.fit_info["noise_scale"],
+                }
+            )
+        return rows
 
     def _check_train(self, train: TrainConfig | None) -> None:
         refuse_unused(self.name, train, self.unused_training_options)
