@@ -72,7 +72,7 @@ class Labelled:
     them, but results can be grouped by them.
     """
 
-    examples: Sequence[Any]  # a list; of many texts `data.kept.KeptTexts`
+    examples: Any  # a list; of many texts `data.kept.KeptTexts`
     labels: list[Any]
     name: str = "texts"
     columns: Mapping[str, list[str]] = field(default_factory=dict)
@@ -145,7 +145,7 @@ class Labelled:
         return len(self.examples)
 
     @property
-    def texts(self) -> Sequence[str]:
+    def texts(self) -> Any:
         """Return the examples, for models that read texts."""
         if self.pairs:
             raise DataError(

@@ -41,8 +41,8 @@ SchemeChoice = Scheme | Literal["auto", "none"] | None
 class Tagged:
     """Sentences and their tags, of equal lengths; `scheme` is None for plain tags such as parts of speech."""
 
-    sentences: Sequence[list[str]]  # a list; of many words `data.kept.KeptRows`
-    tags: Sequence[list[str]]
+    sentences: Any  # a list of lists; of many words `data.kept.KeptRows`
+    tags: Any
     name: str = "sentences"
     scheme: Scheme | None = None
 

@@ -59,8 +59,8 @@ class Parallel:
     """Sources and targets, of equal number."""
 
     # texts, or float32 (T, C): frames; T = 1 for a feature vector; many texts are `data.kept.KeptTexts`
-    sources: Sequence[Any]
-    targets: Sequence[str]
+    sources: Any
+    targets: Any
     name: str = "pairs"
     source_name: str = "source"  # such as en
     target_name: str = "target"
@@ -155,7 +155,7 @@ class Parallel:
         return len(self.sources) > 0 and not isinstance(self.sources[0], str)
 
     @property
-    def source_texts(self) -> Sequence[str]:
+    def source_texts(self) -> Any:
         """Return the sources, for models that read texts."""
         if self.numeric:
             raise DataError(f"the sources of {self.name} are arrays of numbers; this needs texts")
@@ -351,7 +351,7 @@ def has_many_targets(data: Parallel) -> bool:
     return count_different(data.sources) * MIN_TARGETS_OF_LABEL <= different
 
 
-def undivided(data: Parallel, *, labels: bool | None = None) -> Sequence[Any]:
+def undivided(data: Parallel, *, labels: bool | None = None) -> Any:
     """Return a key for each pair, equal for pairs that must stay together in training or evaluation data.
 
     Usually these are the pairs of one source, since a model that has seen one of them knows much of the

@@ -40,8 +40,8 @@ _TIMED = 3.0  # seconds in which updates are timed
 
 @dataclass(frozen=True)
 class Estimate:
-    """What training will take: bytes, and seconds. `peak` is the highest memory of the process, or of
-    the GPU, where there the program and the data do not count.
+    """What training will take: bytes, and seconds. The parts are what is allocated. `peak` is the highest
+    memory of the process as the system counts it, or of a GPU, where program and data do not count.
     """
 
     parameters: int
@@ -161,8 +161,9 @@ def estimate(
     moment = max(memory["gradients"] + memory["activations"], memory["evaluation"])
     peak = kept + moment
     if on_cpu:
-        # What was tried has taken what it will take again: free memory between what is in use counts too.
-        peak = max(peak + program + data, before, reached if tried else 0)
+        # What was tried has taken what it will take again; not all that is allocated is ever touched, and
+        # free memory between what is in use counts too.
+        peak = max(reached if tried and reached else peak + program + data, before)
     return Estimate(
         **memory,
         **times,
@@ -204,6 +205,7 @@ def _measured(
         return allocations.peak
 
     small, larger = (max(largest.rows // part, 1) for part in _PARTS)
+    copies = [w.detach().clone() for w in updater.network.state_dict().values()]  # as of the best
     room(small)  # makes the state of the optimizer, which is kept
     needed = room(small)
     limit = _available(device, resident())
@@ -215,6 +217,7 @@ def _measured(
         needed += round(slope * (largest.rows - small))
     with _Allocations(device) as evaluation:
         value = _evaluated(updater, average)
+    del copies
     network = updater.network
     weights = sum(map(_bytes, (*network.parameters(), *network.buffers())))
     gradients = sum(_bytes(p) for p in network.parameters() if p.requires_grad)
