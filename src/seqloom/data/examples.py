@@ -338,7 +338,7 @@ def example_digest(example: Any) -> bytes:
     return hashlib.sha256(np.ascontiguousarray(example).tobytes()).digest()
 
 
-def hashed_order(examples: Sequence[Any]) -> tuple[list[int], list[bool]]:
+def hashed_order(examples: Iterable[Any]) -> tuple[list[int], list[bool]]:
     """Return the examples ordered by hash, which mixes classes whatever the order of the file, and
     whether a part may begin at each position of that order: equal examples are never separated.
     """

@@ -193,7 +193,7 @@ def read_table(
             f"{document.name}: replaced {halves:,} lone surrogate{'s' * (halves > 1)} by U+FFFD"
         )
     names = side_name(chosen[0], "source"), side_name(chosen[1], "target")
-    return Sides(*(side.texts for side in sides), *names)
+    return Sides(sides[0].texts, sides[1].texts, *names)
 
 
 def load_arrays(path: Path) -> list[np.ndarray]:
@@ -241,7 +241,7 @@ def read_separated(document: Document, separator: str, memory: int | None = None
                 sides[1].append(cells[1].strip())
         for side, texts in zip(gathered, sides):
             side.extend(texts)
-    return Sides(*(side.texts for side in gathered))
+    return Sides(gathered[0].texts, gathered[1].texts)
 
 
 def _lines(document: Document, memory: int | None = None) -> Any:

@@ -358,8 +358,9 @@ class _Few:
 
 def _first_rows(batch: Batch, rows: int) -> Batch:
     def first(array: np.ndarray | None) -> np.ndarray | None:
-        whole = array is None or len(array) != batch.rows
-        return array if whole else array[:rows]
+        if array is None or len(array) != batch.rows:
+            return array
+        return array[:rows]
 
     arrays: Any = {name: first(array) for name, array in batch.arrays.items()}
     return replace(batch, arrays=arrays, mask=first(batch.mask), weights=first(batch.weights))

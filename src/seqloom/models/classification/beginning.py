@@ -108,7 +108,8 @@ def begin_with_texts(model: Any, texts: Sequence[str], seed: int) -> InitialWeig
         spellings = [spelling for i in range(size) if (spelling := tokenizer.token_bytes(i))]
         model.tokenizer = tokenizer.extended([*spellings, *map(to_bytes, words)])
     if c.characters != "none":
-        inputs, different = TextInputs(tokenizer, max_length=c.max_length, characters=()), {}
+        inputs = TextInputs(tokenizer, max_length=c.max_length, characters=())
+        different: dict[str, int] = {}
         for some in portions_of(texts):
             inputs.tokens(some, different)
         characters = model.learnt["characters"] = character_list(list(different))

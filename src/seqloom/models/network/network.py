@@ -428,7 +428,8 @@ class NetworkModel(Mixin):
         from seqloom.training.noise import measuring
 
         train = self.own_train if arguments.get("train") is None else arguments["train"]
-        options = dict(train) if isinstance(train, Mapping) else changed_options(train)
+        options = train or {}
+        options = dict(options) if isinstance(options, Mapping) else changed_options(options)
         rows = []
         for size in batch_sizes:
             model, begun = self.__sklearn_clone__(), time.perf_counter()

@@ -84,7 +84,7 @@ class Encoded:
         assert self.counts is None
         assert self.words is None
         if self.kept:
-            parts = (self._rows(rows)[1] for rows in portions_of(chosen))
+            parts = (self._rows(np.array(rows))[1] for rows in portions_of(chosen.tolist()))
             lengths = np.diff(self.row_offsets)[chosen]
             return Encoded(mapped_parts(parts), offsets(lengths), self.spellings, kept=True)
         lengths, steps = self._rows(chosen)
