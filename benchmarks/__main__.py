@@ -23,6 +23,7 @@ SUITES = {
     "calls": "calls.run",
     "ngram": "ngram.run",
     "readers": "readers.run",
+    "scaling": "scaling.run",
     "series": "series.run",
     "text": "text.run",
     "memory": "memory.run",
@@ -80,6 +81,7 @@ LONG = (
     "serving",
     "serving-load",
     "studio",
+    "scaling",
 )  # only when named
 
 

@@ -26,6 +26,7 @@ from typing import Any
 
 from benchmarks.published import _smollm2
 from benchmarks.side_by_side import SMOKE, bundled_text, collect, peer, ratio_of, sized, table
+from benchmarks.side_by_side import environment as child_environment
 
 CLIENTS = sized(16, 2)
 TOKENS = sized(64, 4)
@@ -93,7 +94,7 @@ def serving(*models: Path, **environment: str) -> Iterator[str]:
     command = [sys.executable, "-m", "seqloom", "serve", *map(str, models), "--port", "0", "--json"]
     command += ["--no-access-log", "--quiet"]
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, env={**os.environ, **environment}
+        command, stdout=subprocess.PIPE, env=child_environment(**environment)
     ) as process:
         assert process.stdout is not None
         yield json.loads(process.stdout.readline())["address"]

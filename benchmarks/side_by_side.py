@@ -117,18 +117,19 @@ sys.exit(done.returncode)
 """
 
 
+def environment(**more: str) -> dict[str, str]:
+    """The environment of a program that is measured: sources are compiled once, as after any installation."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**kept, **more}
+
+
 def run(command: Sequence[str], *, env: dict[str, str] | None = None) -> Finished:
-    """Run a program to its end; wall time and its own peak memory. Sources are compiled once, as
-    after any installation.
-    """
-    around = {
-        name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
-    }
+    """Run a program to its end; wall time and its own peak memory."""
     done = subprocess.run(
         [sys.executable, "-S", "-c", LAUNCHER, *command],
         capture_output=True,
         text=True,
-        env={**around, **(env or {})},
+        env=environment(**(env or {})),
     )
     if done.returncode != 0:
         raise RuntimeError(f"{command[0]} failed: {done.stderr}")

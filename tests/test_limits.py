@@ -147,6 +147,23 @@ def test_both_ends_of_a_long_message_stay():
     assert str(DataError(f"bad {'y' * 10**6}; do this instead")).endswith("; do this instead")
     assert str(DataError("short")) == "short"
     assert quoted({"a": 1}) == "{'a': 1}"
+    assert (
+        quoted([[*range(500)]]) == f"{str([[*range(500)]])[:56]} ... {str([[*range(500)]])[-19:]}"
+    )
+
+
+def test_what_is_not_shown_is_not_written():
+    """A list of a million numbers takes longer than a server should stand still."""
+    written = []
+
+    class One:
+        def __repr__(self):
+            written.append(1)
+            return "1"
+
+    many = [One()] * 100_000
+    quoted([many, many])
+    assert len(written) < 1000
 
 
 def test_remarks_are_short_too():

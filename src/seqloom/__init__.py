@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from seqloom.comparison.ab import ab as ab
     from seqloom.comparison.robustness import robustness as robustness
     from seqloom.comparison.run import compare as compare
+    from seqloom.comparison.scaling import scaling as scaling
+    from seqloom.comparison.scaling_result import scaling_of as scaling_of
     from seqloom.config import Config as Config
     from seqloom.config import SeriesConfig as SeriesConfig
     from seqloom.config import TextConfig as TextConfig
@@ -113,6 +115,8 @@ _MODULES = {
     "comparison.ab": "ab",
     "comparison.robustness": "robustness",
     "comparison.run": "compare",
+    "comparison.scaling": "scaling",
+    "comparison.scaling_result": "scaling_of",
     "config": "Config SeriesConfig TextConfig option",
     "contracts": "Answerer Classifier Embedder Forecaster LanguageModel MaskedModel Tagger TextEmbedder "
     "Translator",

@@ -94,9 +94,18 @@ def quoted(value: object) -> str:
     if isinstance(value, str):
         return shortened(repr(value[: _VALUE + 1]), _VALUE)
     try:
-        return shortened(repr(value), _VALUE)
+        return shortened(repr(_ends(value)), _VALUE)
     except ValueError:  # Python does not write out such numbers
         return "a number of thousands of digits"
+
+
+def _ends(value: object) -> object:
+    """Return a value without the middle of long lists: it is not shown, and to write it takes long."""
+    if not isinstance(value, list):
+        return value
+    if len(value) > 2 * _VALUE:
+        value = value[:_VALUE] + value[-_VALUE:]
+    return [_ends(one) for one in value]
 
 
 def lacks_memory(error: BaseException) -> bool:

@@ -156,6 +156,16 @@ def said_after() -> Iterator[None]:
             say(message)
 
 
+@contextmanager
+def unsaid() -> Iterator[None]:
+    """Say nothing of what is said inside: of many texts, whoever reads them says it once."""
+    token = _held.set([])
+    try:
+        yield
+    finally:
+        _held.reset(token)
+
+
 def say(message: str) -> None:
     """Tell the person at the terminal something (a fall-back taken, an estimate); never a result."""
     if (held := _held.get()) is not None:

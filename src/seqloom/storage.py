@@ -1,11 +1,13 @@
 """The saved-model directory: written beside its target and renamed, so that it is complete or not there.
 
-    config.json         what it is: model name, options, tokenizers' settings, what it learnt, how
-    the fit went model.safetensors   the arrays, memory-mapped on load tokenizer.*         the file
-    of the tokenizer named text tokenizers/NAME/    the same of any other README.md           a
-    page for people members/            models inside a model (a mixture) results.json        what
-    `evaluate --card` found training.jsonl of a network: the log of its training, and tensorboard/
-    where that was wanted
+    config.json         what it is: name, options, settings of tokenizers, what it learnt, how the fit went
+    model.safetensors   the arrays, memory-mapped on load
+    tokenizer.*         the file of the tokenizer named text
+    tokenizers/NAME/    the same of any other
+    README.md           a page for people
+    members/            models inside a model (a mixture)
+    results.json        what `evaluate --card` found
+    training.jsonl      of a network: the log of its training, and tensorboard/ where that was wanted
 
 Nothing is pickled, so loading a stranger's model cannot run code. docs/format.md says it all.
 """

@@ -41,6 +41,15 @@ def test_a_missing_view_is_answered_with_those_that_there_are(seqloom, place):
     )
 
 
+def test_a_view_of_a_task_is_listed_of_models_that_have_it(seqloom, place):
+    """A translator that does not write token by token has no trace of its search."""
+    assert "trace" in seqloom("inspect", "model").out
+    assert seqloom("inspect", "copy").out == "copy (copy) has no views\n"
+    assert seqloom("inspect", "copy", "--json").json()[0]["views"] == {}
+    refused = seqloom("inspect", "gates", "copy", "ab").one_line()
+    assert refused == "there is no view 'gates' of copy models, which have none"
+
+
 def test_trace(seqloom, place):
     said = seqloom("inspect", "trace", "model", "ab", "--beams", 2, "--chart", "t.svg").out
     assert said.startswith("step 1\n* #1 0.00  (nothing yet)\n     b 0.900 -> #1")

@@ -207,3 +207,24 @@ def test_tables_and_json(found):
     }
     assert best_by_size(crossing, lower=True) == [(1, "b", 4.0), (2, "a", 3.0)]
     assert best_by_size(crossing, lower=False) == [(1, "a", 5.0), (2, "b", 3.5)]
+
+
+def test_a_network_has_the_same_minutes_on_each_part(text, tmp_path, monkeypatch):
+    """Only the data differs; and that it takes as long on each is known when time is short."""
+    seen = []
+
+    def measured(ladder, attempt):
+        train = attempt.rung.train(attempt.bench)
+        seen.append((attempt.rung.name, train.minutes, attempt.bench.splits.train.n_bytes))
+        return CurvePoint(attempt.bench.splits.train.n_bytes, 3.0, 60.0)
+
+    monkeypatch.setattr(curves, "measure", measured)
+    rungs = [next(r for r in RUNGS if r.name == "lstm")]
+    bench = dataclasses.replace(LADDER.bench(text.split((0.8, 0.1, 0.1))), minutes=1.0)
+    finished = {"lstm": CurvePoint(32_000, 3.0, 60.0)}
+    curve = learning_curve(LADDER, rungs, bench, finished, tmp_path / "all", minutes=10)
+    assert [minutes for _, minutes, _ in seen] == [1.0] * len(PARTS)
+    assert len({size for _, _, size in seen}) == len(PARTS)
+    assert len(curve["lstm"]) == len(PARTS) + 1
+    short = learning_curve(LADDER, rungs, bench, finished, tmp_path / "short", minutes=2.5)
+    assert len(short["lstm"]) == 2 + 1  # two of a minute, and the rung itself

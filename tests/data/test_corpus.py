@@ -499,3 +499,24 @@ def test_overlap() -> None:
     )
     assert overlap(train, test) == 0.5
     assert overlap(train, Corpus.from_texts("short")) == 0.0
+
+
+def test_a_spread_part_is_from_all_over():
+    lines = [f"line {i:04}\n" for i in range(1000)]
+    corpus = Corpus.from_texts("".join(lines))
+    small, large = corpus.spread(0.1, 10), corpus.spread(0.5, 10)
+    assert small.text() == "".join(
+        f"line {i:04}\n" for k in range(10) for i in range(100 * k, 100 * k + 10)
+    )
+    assert set(small.lines()) < set(large.lines())
+    assert large.n_bytes == 5000
+    assert corpus.spread(1.0, 7).text() == corpus.text()
+
+
+def test_a_spread_part_of_several_documents():
+    parts = ["a\n" * 100, "b\n" * 300, "c\n" * 600]
+    corpus = Corpus(
+        [*(document for text in parts for document in Corpus.from_texts(text).documents)], "x"
+    )
+    found = corpus.spread(0.2, 10).text()
+    assert (found.count("a"), found.count("b"), found.count("c")) == (20, 60, 120)

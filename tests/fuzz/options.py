@@ -76,6 +76,7 @@ BASES = {  # arguments of a run that works
         "0.05",
     ),
     "ab": ("text", "--model", "ngram", "--b", "order=2", "--folds", "2"),
+    "scaling": ("text", "--model", "ngram", "--work", "work", "--minutes", "0.05"),
     "plot": ("lstm", "-o", "picture.svg"),
     "advise": ("lstm",),
     "evaluate": ("ngram", "text"),

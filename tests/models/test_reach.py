@@ -17,7 +17,7 @@ class Learner:
     def clock(self):
         return self.now
 
-    def __call__(self, setting, lag, until, weights):
+    def __call__(self, setting, lag, until, weights, begun):
         self.calls.append((setting.encoder, lag, None if weights is None else int(weights["lag"])))
         if self.now >= until:
             return Rung(lag, 0.0, 0, "time"), None
@@ -52,6 +52,32 @@ def test_the_minutes_are_a_promise():
     )
     assert learner.now <= 60
     assert {one.ended for one in climbs} == {"time"}
+
+
+def test_who_is_cut_goes_on_with_the_time_that_others_leave():
+    """A slow one needs two seconds at a lag, and its share is one."""
+    calls, now = [], [0.0]
+
+    def learn(setting, lag, until, weights, begun):
+        calls.append((setting.encoder, lag, begun))
+        needs = (2.0 if setting.encoder == "slow" else 0.1) - begun
+        if now[0] + needs > until:
+            made, now[0] = begun + until - now[0], until
+            return Rung(lag, 0.1, made, "time"), {"made": np.array(made)}
+        assert weights is None or lag > 5 or float(weights["made"]) == begun
+        now[0] += needs
+        return Rung(lag, 1.0, begun + needs, "learned"), {"made": np.array(0.0)}
+
+    settings = [Setting("slow", "t"), *(Setting("quick", "t", seed=i) for i in range(2))]
+    climbs = climb(settings, [5], 3 / 60, learn, clock=lambda: now[0])
+    assert [one.reach for one in climbs] == [0, 5, 5]  # one second, and a third of what was left
+    assert calls[-1] == ("slow", 5, pytest.approx(1.0))
+    assert climbs[0].rungs[0].updates == pytest.approx(1 + 1.8 / 3)
+    assert len(climbs[0].rungs) == 1
+    now[0] = 0.0
+    assert [one.reach for one in climb(settings, [5], 4.5 / 60, learn, clock=lambda: now[0])] == [
+        5
+    ] * 3
 
 
 def test_what_is_finished_is_kept(tmp_path):
@@ -109,6 +135,10 @@ def test_a_rung_is_learned_and_repeats_itself():
     (rung, weights), (again, _) = (learn(setting, 5, np.inf) for _ in range(2))
     assert rung.ended == "learned"
     assert rung == again
+    halves = learn(Setting("rnn", "recall", hidden=32, updates=10), 5, np.inf)
+    begun = learn(Setting("rnn", "recall", hidden=32, updates=15), 5, np.inf, halves[1], 10)
+    assert (halves[0].updates, begun[0].updates) == (10, 15)
+    assert learn(setting, 5, 0.0, weights, 7)[0] == Rung(5, 0.0, 7, "time")
     network = LagNet(setting, TASKS["recall"])
     assert weights.keys() == network.state_dict().keys()
     bag, _ = learn(Setting("bag", "recall", hidden=32, updates=50), 5, np.inf)

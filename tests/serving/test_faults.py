@@ -6,6 +6,7 @@ Nothing here measures speed: tests wait for events (an answer, a counter of /met
 from __future__ import annotations
 
 import contextlib
+import gc
 import http.client
 import json
 import os
@@ -13,6 +14,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 
 import pytest
@@ -119,6 +121,36 @@ def test_heavy_work_does_not_keep_the_server_from_ending():
         server.signal(signal.SIGTERM)
         assert server.ended() == 0
         connection.close()
+
+
+def test_garbage_is_looked_for_once_requests_are_taken_and_not_before(monkeypatch):
+    """While models are loaded nothing becomes garbage, and looking for it took a sixth of the time."""
+    from click.testing import CliRunner
+
+    from seqloom.cli.serve import command
+    from seqloom.serving import server
+
+    seen = {}
+    load, usual = server.Catalogue, (gc.get_threshold(), sys.getswitchinterval())
+
+    def loading(*arguments):
+        seen["loading"] = gc.isenabled()
+        return load(*arguments)
+
+    def serving(self, sockets):
+        seen["serving"] = gc.isenabled()
+
+    monkeypatch.setattr(server, "Catalogue", loading)
+    monkeypatch.setattr(server.Server, "run", serving)
+    try:
+        result = CliRunner().invoke(command, [str(NGRAM), "--port", "0"])
+        assert result.exit_code == 0, result.output
+        assert seen == {"loading": False, "serving": True}
+    finally:
+        gc.enable()
+        gc.unfreeze()
+        gc.set_threshold(*usual[0])
+        sys.setswitchinterval(usual[1])
 
 
 def test_two_servers_on_one_port():

@@ -3,11 +3,13 @@
 """
 
 import math
+import threading
 
 import numpy as np
 import pytest
 
 from seqloom import NGram
+from seqloom.serving import answering, completions, verbs
 from tests.serving.running import SAVED, running
 from tests.serving.test_texts import FAMILIES
 
@@ -119,3 +121,63 @@ def test_what_cannot_be_is_a_number_there_and_null_here(server):
 def test_a_prompt_without_tokens(server):
     for prompt in ("", [[]]):
         assert echoed(server, "lstm", prompt)["logprobs"]["tokens"] == []
+
+
+# ---- much of it, which must hold up nobody
+
+
+def test_scores_of_a_long_prompt_are_streamed_in_parts(server, monkeypatch):
+    monkeypatch.setattr(completions, "MOST_OF_EVENT", 10)
+    fields = {"model": "lstm", "prompt": "the cat sat on the mat " * 4, "echo": True, "logprobs": 3}
+    for more in ({"max_tokens": 0}, {"max_tokens": 5, "seed": 2, "min_tokens": 5}):
+        whole = server.post("/v1/completions", **fields, **more).values["choices"][0]
+        events = server.post("/v1/completions", **fields, **more, stream=True).events
+        parts = [event["choices"][0] for event in events]
+        assert max(len(part["logprobs"]["tokens"]) for part in parts) == 2  # of four numbers each
+        assert "".join(part["text"] for part in parts) == whole["text"]
+        assert [part["finish_reason"] for part in parts[:-1]] == [None] * (len(parts) - 1)
+        assert parts[-1]["finish_reason"] == whole["finish_reason"] == "length"
+        for key, values in whole["logprobs"].items():
+            assert [one for part in parts for one in part["logprobs"][key]] == values
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"prompt": "the cat sat", "echo": True, "logprobs": 20, "max_tokens": 0},
+        {"prompt": "the cat sat", "echo": True, "logprobs": 0, "max_tokens": 0, "n": 20},
+        {"prompt": "the", "logprobs": 0, "max_tokens": 60, "min_tokens": 60},
+    ],
+)
+def test_many_scores_are_written_beside_the_event_loop(server, monkeypatch, fields):
+    """However they come about: many tokens, many alternatives, many texts."""
+    threads = []
+
+    def note(values):
+        threads.append(threading.current_thread().name)
+        return answering.encode_long(values)
+
+    monkeypatch.setattr(completions, "MANY_SCORES", 50)
+    monkeypatch.setattr(completions, "encode_long", note)
+    answer = server.post("/v1/completions", model="lstm", **fields)
+    assert answer.status == 200
+    assert threads == ["answering"]
+
+
+def test_large_requests_are_looked_through_beside_the_event_loop(server, monkeypatch):
+    threads = []
+
+    def noted(function):
+        def note(*arguments):
+            threads.append(threading.current_thread().name)
+            return function(*arguments)
+
+        return note
+
+    monkeypatch.setattr(completions, "_prompts", noted(completions._prompts))
+    monkeypatch.setattr(verbs, "_inputs", noted(verbs._inputs))
+    answer = server.post("/v1/completions", model="lstm", prompt=[0] * 40_000 + ["x"])
+    assert answer.error["param"] == "prompt"
+    answer = server.post("/score", model="lstm", inputs=["the cat"] * 10_000)
+    assert answer.error["param"] == "inputs"
+    assert threads == ["answering"] * 2

@@ -157,6 +157,13 @@ def test_parts_of_a_message_are_joined(server):
     assert answer["choices"][0]["message"]["content"] == expected
 
 
+def test_a_role_that_there_is_not(server):
+    talk = [{"role": "function", "content": "the cat"}]
+    answer = server.post("/v1/chat/completions", model="chat", messages=talk)
+    assert (answer.status, answer.error["param"]) == (400, "messages")
+    assert "'function'" in answer.error["message"]
+
+
 def test_without_a_template_the_other_address_is_named(server):
     for name in ("gpt", "ngram"):
         talk = [{"role": "user", "content": "hello"}]

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import sys
 import threading
+import time
+import weakref
 from collections import deque
 from types import SimpleNamespace
 
@@ -15,11 +18,14 @@ import pytest
 pytest.importorskip("uvicorn")
 pytest.importorskip("starlette")
 
-from seqloom.serving.answering import Bell, encode, encode_long
+from seqloom.serving import answering, completions
+from seqloom.serving.answering import Bell
 from seqloom.serving.completions import Writer
+from seqloom.serving.encoding import encode, encode_long
 from seqloom.serving.fields import Fields, Refused, parse
 from seqloom.serving.requests import Event
 from seqloom.serving.workers import Workers
+from tests.serving.running import SAVED, running
 
 WAIT = 60.0
 
@@ -241,3 +247,88 @@ def test_long_answers_are_written_in_pieces():
     assert encode_long(values) == encode(values)
     assert json.loads(encode_long(values))["flat"] == [1.5, -9999.0, None, None]
     assert encode_long([]) == b"[]"
+
+
+class Slow(threading.Thread):
+    """Its start takes as long as one wants, as on a busy machine."""
+
+    def __init__(self, begun, go_on):
+        super().__init__(daemon=True)
+        was = self._started
+
+        class Started:
+            def wait(self):
+                begun.set()
+                assert go_on.wait(WAIT)
+                was.wait()
+
+            def __getattr__(self, name):
+                return getattr(was, name)
+
+        self._started = Started()
+
+
+def test_a_thread_that_is_being_started_is_not_hit():
+    """Work that is given up while it starts a thread, such as a model's: the exception would end that one."""
+
+    async def check():
+        workers, begun, go_on, after = Workers(1), *(threading.Event() for _ in range(3))
+
+        def work():
+            Slow(begun, go_on).start()
+            after.set()
+            while True:
+                time.sleep(0.001)
+
+        task = asyncio.ensure_future(workers.run(work))
+        assert await asyncio.to_thread(begun.wait, WAIT)
+        task.cancel()
+        await asyncio.sleep(0.3)  # the exception would come at once, were it raised
+        go_on.set()
+        assert await asyncio.to_thread(after.wait, WAIT)
+        assert await asyncio.wait_for(workers.run(sum, [1, 2]), WAIT) == 3  # it was given up then
+
+    asyncio.run(check())
+
+
+# ---- memory
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"prompt": "the cat", "max_tokens": 4, "n": 2},
+        {"prompt": "the cat", "max_tokens": 4, "stream": True},
+        {"prompt": "the cat", "max_tokens": 0, "echo": True, "logprobs": 2},
+    ],
+)
+def test_an_answered_request_is_let_go_at_once(monkeypatch, body):
+    """What refers to each other is kept until Python looks for cycles, which a server of large models does
+    seldom: its memory grew with each request, and others waited while a million numbers were let go.
+    """
+    kept = []
+
+    def remembered(cls):
+        def make(*arguments, **options):
+            one = cls(*arguments, **options)
+            kept.append(weakref.ref(one))
+            return one
+
+        return make
+
+    monkeypatch.setattr(completions, "Request", remembered(completions.Request))
+    monkeypatch.setattr(answering, "Exchange", remembered(answering.Exchange))
+    with running(SAVED["lstm"]) as server:
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(3):
+                assert server.post("/v1/completions", **body).status == 200
+            assert len(kept) == 6
+            for _ in range(3000):  # the event loop may have something left to do
+                if not any(one() for one in kept):
+                    break
+                time.sleep(0.02)
+            assert [type(one()).__name__ for one in kept if one() is not None] == []
+        finally:
+            gc.enable()

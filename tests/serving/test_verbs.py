@@ -194,6 +194,19 @@ def test_embeddings_of_both_forms_are_equal(server, name):
     assert np.allclose(single[0]["embedding"], expected[0], atol=1e-6)
 
 
+def test_models_without_vectors_are_not_in_question():
+    """A model of counts has no hidden state, so where it stands beside vectors nobody need name these."""
+    with running(SAVED["ngram"], SAVED["word2vec"]) as server:
+        answer = server.post("/v1/embeddings", input="cat")
+        assert answer.status == 200, answer.body
+        assert answer.values["model"] == "word2vec"
+        refused = server.post("/v1/embeddings", input="cat", model="ngram")
+        assert (refused.status, refused.error["param"]) == (400, "model")
+        assert refused.error["message"].endswith("does not do this; ask /v1/completions, /score")
+        refused = server.post("/fill", inputs=["the [MASK]"])
+        assert refused.error["message"] == "model is missing, and no model here answers /fill"
+
+
 def test_ids_are_not_embedded(server):
     for ids in ([1, 2, 3], [[1, 2], [3]]):
         answer = server.post("/v1/embeddings", model="word2vec", input=ids)

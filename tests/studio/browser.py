@@ -49,7 +49,12 @@ class Page:
             locale="en-GB",
         )
         self.page, self.address, self.wrong = self.context.new_page(), address, []
-        self.page.set_default_timeout(60_000)
+        # of a test that fails: what takes long on a slow or busy machine, such as kernels, is waited for
+        self.page.set_default_timeout(300_000)
+        self.asking: set[object] = set()  # requests without an answer
+        self.page.on("request", lambda request: self._asked(request))
+        self.page.on("requestfinished", lambda request: self.asking.discard(request))
+        self.page.on("requestfailed", lambda request: self.asking.discard(request))
         self.page.on("console", lambda said: self._said(said))
         self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
         self.page.on("dialog", lambda dialog: (self.wrong.append("a dialog"), dialog.dismiss()))
@@ -59,6 +64,11 @@ class Page:
     def _said(self, said) -> None:
         if said.type in ("error", "warning") and not any(one in said.text for one in self.refused):
             self.wrong.append(said.text)
+
+    def _asked(self, request) -> None:
+        if request.is_navigation_request():  # nobody waits any more for what was asked before
+            self.asking.clear()
+        self.asking.add(request)
 
     def _route(self, route) -> None:
         if route.request.url.startswith(self.address):
@@ -74,11 +84,29 @@ class Page:
         self.page.wait_for_selector("footer.signature")
 
     def quiet(self) -> None:
-        """Wait until nothing is asked for any more."""
-        self.page.wait_for_load_state(
-            "networkidle"
-        )  # of the page; what was asked later is waited for next
-        self.page.wait_for_function("() => !document.querySelector('main .wait')")
+        """Wait until nothing is asked for any more and all answers are drawn, and what they ask in turn."""
+        while True:
+            self.page.wait_for_function("() => !document.querySelector('main .wait, main .stale')")
+            self.settle()
+            if not self.asking and not self.page.locator("main .wait, main .stale").count():
+                return
+            self.page.wait_for_timeout(20)
+
+    def settle(self) -> None:
+        """Wait for two frames: what the first draws is measured, and what was measured is drawn."""
+        frame = "await new Promise(requestAnimationFrame);"
+        self.page.evaluate(
+            f"async () => {{ {frame} {frame} await new Promise((done) => setTimeout(done)) }}"
+        )
+
+    def look(self, size: str, scheme: str) -> None:
+        """Change the width and the scheme, and wait until the page has them: a busy machine is late."""
+        width, height = SIZES[size]
+        self.page.set_viewport_size({"width": width, "height": height})
+        self.page.emulate_media(color_scheme=scheme)
+        there = "matchMedia(`(prefers-color-scheme: ${scheme})`).matches && innerWidth === width"
+        self.page.wait_for_function(f"([width, scheme]) => {there}", arg=[width, scheme])
+        self.settle()
 
     def photograph(self, name: str) -> None:
         """Keep a picture, where pictures are wanted."""
@@ -113,12 +141,7 @@ class Page:
         self.quiet()
         assert self.page.locator("h1").count() == 1
         for size, scheme in LOOKS:
-            width, height = SIZES[size]
-            self.page.set_viewport_size({"width": width, "height": height})
-            self.page.emulate_media(color_scheme=scheme)
-            self.page.evaluate(
-                "new Promise((done) => requestAnimationFrame(() => setTimeout(done)))"
-            )
+            self.look(size, scheme)
             self.photograph(f"{name}-{size}-{scheme}")
             self.check_width()
             if AXE and (size, scheme) in CHECKED:

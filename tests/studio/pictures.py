@@ -17,7 +17,7 @@ PICTURES = {
     "next": ("next?m=byte-3&m=bpe-3&m=lstm&m=gpt&t=" + quote("O Romeo, wher"), 640),
     "surprise": ("surprise?m=lstm&other=byte-3", 640),
     "tour": (f"next?tour=4&m=byte-3&m=lstm&by=characters&t={LINE}", 700),
-    "game": ("game?from=60&g=1.1.2.1.1.1.4.1.1.1.1.1.2.1.1.1.2.1.1.1&show=1", 900),
+    "game": ("game?from=60&g=1.1.2.1.1.1.4.1.1.1.1.1.2.1.1.1.2.1.1.1&show=1", 930),
 }
 
 

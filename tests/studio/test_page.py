@@ -44,6 +44,43 @@ def test_nobody_is_kept_out(opened):
     opened.check_access()
 
 
+SHADES = """async (scheme) => {
+    const {heat, twoSided, share} = await import("/studio/static/parts/shown.js");
+    const context = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
+    const light = (colours) => {  // relative luminance of colours over each other
+        for (const one of colours) {
+            context.fillStyle = one;
+            context.fillRect(0, 0, 1, 1);
+        }
+        const parts = [...context.getImageData(0, 0, 1, 1).data].slice(0, 3).map((v) => v / 255);
+        const [r, g, b] = parts.map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+    };
+    const text = document.querySelector(".coloured"), piece = text.querySelector("span");
+    const ink = getComputedStyle(text).color, ground = getComputedStyle(document.body).backgroundColor;
+    const found = {};
+    for (const level of [0, 1, 4, 8, 99]) {
+        for (const shade of [heat(level), twoSided(level, 8), twoSided(-level, 8), share(level, 8)]) {
+            piece.style.backgroundColor = shade;
+            const [one, two] = [light([ground, getComputedStyle(piece).backgroundColor]), light([ink])];
+            found[shade] = (Math.max(one, two) + 0.05) / (Math.min(one, two) + 0.05);
+        }
+    }
+    return found;
+}"""
+
+
+def test_text_can_be_read_on_every_shade(opened):
+    """axe-core says nothing of single characters, which tokens often are: WCAG's 4.5 to 1, computed here."""
+    opened.open(VIEWS["surprise"])
+    opened.quiet()
+    for scheme in ("light", "dark"):
+        opened.look("wide", scheme)
+        found = opened.page.evaluate(SHADES)
+        assert len(found) > 10
+        assert min(found.values()) >= 4.5, (scheme, found)
+
+
 def test_the_table_is_there_without_a_script(browser, studio):
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
@@ -238,6 +275,30 @@ def test_text_is_never_markup(opened):
     assert opened.page.locator("main img, main script").count() == 0
 
 
+def test_an_address_that_was_cut_off_opens(opened):
+    for place in (
+        "next?m=byte-4&t=to%20be%2",
+        "%",
+        "runs?runs=%25,one",
+        "surprise?m=byte-4&t=%E2%82",
+    ):
+        opened.open(place)
+        opened.quiet()
+        assert opened.page.locator("h1").count() == 1
+
+
+def test_what_begins_with_a_minus_is_no_flag(opened):
+    opened.open(f"surprise?m=byte-4&t={quote('--help me')}")
+    opened.quiet()
+    program, *command = shlex.split(text_of(opened.page, "[data-terminal]"))
+    done = subprocess.run(
+        [sys.executable, "-m", program, *command], capture_output=True, text=True, check=True
+    )
+    n_bytes = len("--help me") + 1  # of the end of the line
+    bits = float(text_of(opened.page, "[data-bits]"))
+    assert json.loads(done.stdout)["bits"] / n_bytes == pytest.approx(bits, abs=6e-4)
+
+
 def test_the_lines_below_give_the_same_numbers(opened, studio):
     opened.open("surprise?m=byte-4&t=to%20be%20or%20not%20%27to%27")
     line = text_of(opened.page, "[data-terminal]")
@@ -264,6 +325,16 @@ def test_the_lines_below_give_the_same_numbers(opened, studio):
     assert (program, arguments[0], arguments[2]) == ("curl", "-s", "-d")
     with urllib.request.urlopen(arguments[1], arguments[3].encode(), timeout=60) as answer:
         assert json.load(answer)["entropy"] == found["entropy"]
+    opened.open("compare?m=byte-4&t=to%20be%0Aor%20not")
+    opened.quiet()
+    *before, last = text_of(opened.page, "[data-python]").strip().split("\n")
+    exec("\n".join(before), names)
+    found = eval(last, names)
+    bits = float(text_of(opened.page, "[data-bits]"))
+    assert found["bits"] / found["bytes"] == pytest.approx(bits, abs=6e-4)
+    _, *arguments = shlex.split(text_of(opened.page, "[data-terminal]"))
+    with urllib.request.urlopen(arguments[1], arguments[3].encode(), timeout=60) as answer:
+        assert json.load(answer)["bits"] == found["bits"]
 
 
 def test_a_view_is_saved(opened, tmp_path):

@@ -3,6 +3,7 @@
 import json
 import math
 import shlex
+import struct
 import subprocess
 import sys
 from urllib.parse import quote
@@ -178,6 +179,34 @@ def test_layers_heads_and_units_are_in_the_address(opened, inside):
 # ---- gates
 
 
+def test_a_saved_view_looks_as_the_page_does(opened, browser, tmp_path):
+    """Sizes of pictures, letters and grounds in the file, opened offline, are those of the page."""
+    opened.open(VIEWS["gates"])
+    opened.quiet()
+    looks = """() => [".lanes canvas", ".lanes img", "svg", "h2", ".coloured span"]
+        .flatMap((one) => [...document.querySelectorAll(`main ${one}`)])
+        .map((one) => [getComputedStyle(one), one.getBoundingClientRect()])
+        .map(([style, place]) => [style.fontSize, style.backgroundColor, Math.round(place.height)])"""
+    with opened.page.expect_download() as waiting:
+        opened.page.get_by_role("button", name="Save as HTML").click()
+    path = tmp_path / "saved.html"
+    waiting.value.save_as(path)
+    context = browser.new_context(viewport={"width": 1280, "height": 800}, offline=True)
+    saved = context.new_page()
+    saved.goto(path.as_uri())
+    found = saved.evaluate(looks)
+    assert len(found) > 20
+    assert found == opened.page.evaluate(looks)
+    context.close()
+    with opened.page.expect_download() as waiting:
+        opened.page.get_by_role("button", name="Save as PNG").click()
+    data = waiting.value.path().read_bytes()
+    width, height = struct.unpack(">II", data[16:24])
+    place = opened.page.locator("main").bounding_box()
+    assert width == 2 * round(place["width"])
+    assert height <= 2 * place["height"]
+
+
 @pytest.mark.parametrize("name", ["lstm", "rnn", "classifier"])
 def test_units_and_lanes_are_the_librarys(opened, inside, name):
     text = LINE if name != "classifier" else "good fun and long so"
@@ -302,7 +331,7 @@ def test_the_lines_below_give_the_same_numbers(opened, inside):
     for row in printed["parts"][0]["rows"]:
         assert shown[row["numbers"][-1]["id"]] == brief(row["numbers"][-1]["value"])
     for view, model in (("step", "gpt"), ("gates", "lstm")):
-        opened.open(f"{view}?m={model}&t={quote(LINE)}&unit=3")
+        opened.open(f"{view}?m={model}&t={quote(LINE)}&unit=3&hold=f%3D0&over=unit&layer=0")
         opened.quiet()
         *before, last = opened.page.locator("[data-python]").inner_text().strip().split("\n")
         names = {}
@@ -313,5 +342,9 @@ def test_the_lines_below_give_the_same_numbers(opened, inside):
                 data["probability"]
             )
         else:
+            (held,) = [row for row in data["rows"] if (row["gate"], row["value"]) == ("f", "0")]
+            bits = float(opened.page.locator("[data-held]").inner_text())
+            assert held["bits"] == pytest.approx(bits, abs=6e-4)
+            data = eval(before[-1], names)
             assert data["unit"] == 3
             assert math.isfinite(data["values"][0])

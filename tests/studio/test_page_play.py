@@ -62,6 +62,21 @@ def test_every_view_in_every_look(opened, view):
     opened.page.set_viewport_size({"width": 1280, "height": 800})
 
 
+@pytest.mark.parametrize("view", ["answers", "tags"])
+def test_the_lines_below_give_the_same_answers(opened, view):
+    opened.open(VIEWS[view])
+    opened.quiet()
+    *before, line, why = said(opened.page, "[data-python]").strip().split("\n")
+    names = {}
+    exec("\n".join(before), names)
+    with opened.page.expect_download() as waiting:
+        opened.page.get_by_role("button", name="Download the answers").click()
+    kept = [json.loads(line) for line in waiting.value.path().read_text().splitlines()]
+    found = eval(line, names)
+    assert [{"row": i, **one} for i, one in enumerate(found, 1)] == kept
+    assert eval(why, names)["explanations"]
+
+
 def test_it_writes_what_generate_writes(opened, studio):
     opened.open("play?m=endless&t=to%20be&temp=0.7&k=5&p=0.9&max=30&seed=3")
     opened.page.get_by_role("button", name="Write", exact=True).click()

@@ -17,9 +17,10 @@ pytest.importorskip("starlette")
 import seqloom
 from seqloom import NGram
 from seqloom.errors import ConfigError
-from seqloom.studio import page
+from seqloom.serving.server import listen
+from seqloom.studio import configs, page
 from seqloom.studio.configs import StudioConfig
-from seqloom.studio.server import open_studio
+from seqloom.studio.server import open_studio, settled
 from tests.studio.shelves import HOSTILE, TEXT
 
 
@@ -229,6 +230,17 @@ def test_no_model_at_all(tmp_path):
         open_studio(tmp_path / "nowhere")
     with pytest.raises(ConfigError, match="no key"):
         StudioConfig(key="secret")
+
+
+def test_links_outlive_the_server(monkeypatch):
+    """The command's port is the same each time, unless another holds it or one is given."""
+    config = StudioConfig()
+    with contextlib.closing(listen(config)) as bound:
+        monkeypatch.setattr(configs, "USUAL", bound.getsockname()[1])
+        assert settled(config).port == 0
+    assert settled(config).port == configs.USUAL
+    given = StudioConfig(port=1 if configs.USUAL != 1 else 2)
+    assert settled(given) is given
 
 
 def finished(studio):

@@ -3,18 +3,19 @@
 import json
 import zlib
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
 import seqloom
-from seqloom import reference
+from seqloom import progress, reference
 from seqloom.charts.attention import image_of, strongest, tiles
 from seqloom.cli.main import main
 from seqloom.data.dependencies import Parsed, read_parsed
 from seqloom.errors import ConfigError, DataError
-from seqloom.views.attending import Layer, layer_names, layers_of
+from seqloom.views.attending import Layer, _lines, layer_names, layers_of
 from seqloom.views.head_patterns import Seen, describe
 from seqloom.views.head_tasks import best_by_chance, read_pairs, words_look
 from seqloom.views.needs import attention as has_attention
@@ -105,6 +106,18 @@ def test_layers_and_heads_out_of_range(gpt):
 def test_a_long_text_is_cut_to_the_context_which_is_said(gpt, recwarn):
     sheet = seqloom.inspect.attention(gpt, " ".join([WORDS] * 8000))
     assert sheet.data["weights"].shape == (32, 32)
+
+
+def test_a_long_text_is_told_once_and_even_weights_are_listed(gpt):
+    said = []
+    bar = SimpleNamespace(advance=lambda n=1: None, note=lambda text: None)
+    reporter = SimpleNamespace(begin=lambda *_: bar, end=lambda task: None, say=said.append)
+    with progress.reporting(reporter):
+        sheet = seqloom.inspect.heads(gpt, f"{WORDS} " * 20)
+    assert len(said) == 1
+    assert "-0.00" not in "\n".join(sheet.lines)
+    even = np.full((400, 400), 1 / 400)
+    assert _lines(even, ["a"] * 400, ["a"] * 400, True)[1].count("'a' 0.003") == 3
 
 
 def test_quantised_weights_are_named():
@@ -367,6 +380,9 @@ def test_a_text_without_some_heads(gpt):
     assert data["bits without"] == pytest.approx(expected, rel=1e-5)
     assert abs(data["cost"]) > 1e-3
     assert sum(row["cost"] for row in data["rows"]) == pytest.approx(data["cost"])
+    stream = seqloom.load(NEWEST / "gpt")
+    assert stream.unit != "line"  # whose end is no newline
+    assert seqloom.inspect.without(stream, "the cat").data["rows"][-1]["token"] == "</s>"
 
 
 @pytest.mark.parametrize("off", [[], ["2"], ["0.4"], ["0."], ["x"], ["-1"], ["0.0.0"], ["\u00b2"]])

@@ -189,3 +189,15 @@ def test_options_are_for_their_tasks():
     with pytest.raises(ConfigError, match="there is no view 'explanation' of majority"):
         inspect.explanation(seqloom.load(NEWEST / "majority"), "a road")
     assert methods_of(seqloom.load(NEWEST / "classifier"))[0] == "gradients"
+
+
+@pytest.mark.parametrize("kind", ["hmm-tagger", "tagger"])
+def test_a_tag_in_a_long_text_is_explained_by_the_words_around_it(kind, monkeypatch):
+    model = seqloom.load(NEWEST / kind)
+    sentence = ["Mary", "saw", "New", "York", "."] * 20_000
+    monkeypatch.setattr("seqloom.models.explaining.MOST_WORDS", 16)
+    for word, low in ((1, 0), (50_000, 49_991), (100_000, 99_984)):
+        found = inspect.explanation(model, sentence, word=word).data["explanations"]
+        near = inspect.explanation(model, sentence[low : low + 16], word=word - low)
+        assert found == near.data["explanations"]
+        assert len(found[0]["tokens"]) == 16

@@ -13,6 +13,7 @@ import pytest
 import seqloom
 from seqloom import Copy, Dictionary, inspect
 from seqloom.charts import theme
+from seqloom.charts.by_layer import LayerPoint, layers_chart
 from seqloom.charts.calibration import Forecasts, reliability, reliability_chart
 from seqloom.charts.comparison import SlicePoint, points_with_intervals
 from seqloom.charts.forecasting import time_ticks
@@ -240,3 +241,31 @@ def test_what_ended_is_drawn_once():
 def test_the_heading_of_a_measure_keeps_its_capitals():
     assert upper_first("BLEU") == "BLEU"
     assert upper_first("bits per byte") == "Bits per byte"
+
+
+LONG_WORDS = "incomprehensibly notwithstanding " * 20
+
+
+@pytest.mark.parametrize("view", ["backoff", "trellis", "shares"])
+def test_a_picture_of_long_words_is_no_wider_than_a_screen(view):
+    words = seqloom.NGram(order=2).fit(LONG_WORDS)
+    model = {
+        "backoff": words,
+        "trellis": seqloom.HMM(states=2, iterations=2).fit(LONG_WORDS),
+        "shares": seqloom.Mixture.of(
+            [words, seqloom.NGram(order=1).fit(LONG_WORDS, tokenizer=words.tokenizer)]
+        ).fit(LONG_WORDS),
+    }[view]
+    drawn(getattr(inspect, view)(model, LONG_WORDS))
+
+
+def test_ticks_of_layers_tell_small_differences_apart():
+    points = [LayerPoint(f"blocks.{i}", i / 1000, i / 1000 - 1e-4, i / 1000) for i in range(4)]
+    chart = layers_chart({"a": points}, "difference", ".2f", reference=(0.0, "none"))
+    ticks = [
+        word.text
+        for word in words_around(theme.svg(chart))
+        if word.role == "axis-label" and "block" not in word.text
+    ]
+    assert len(ticks) > 2
+    assert len(ticks) == len(set(ticks))

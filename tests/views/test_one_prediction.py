@@ -195,3 +195,11 @@ def test_places_like_a_step_of_the_text():
     assert here["rows"][0]["step"] == 9  # the place itself
     with pytest.raises(ConfigError, match="at must be from 0 to"):
         seqloom.inspect.similar(model, TEXT, at=99)
+
+
+def test_the_picture_has_the_token_that_is_explained(counted):
+    for rank, shown in ((9, True), (1, False)):
+        sheet = seqloom.inspect.prediction(counted["word"], "to be or not", rank=rank)
+        (chart,) = sheet.charts.values()
+        rows = [row for rows in chart.to_dict()["datasets"].values() for row in rows]
+        assert (f"{sheet.data['token']}, rank {sheet.data['rank']}" in str(rows)) == shown

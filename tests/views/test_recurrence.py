@@ -427,7 +427,12 @@ def test_similar_places_are_those_of_brute_force(unit, tmp_path):
         [distance[t] for t in kept[:6]], abs=1e-6
     )
     assert len(sheet.lines) == 7
-    assert sheet.charts
+    (chart,) = sheet.charts.values()
+    cells = [row for rows in chart.to_dict()["datasets"].values() for row in rows]
+    if unit is None:  # of the whole state the tokens that are compared are coloured
+        assert sum(row["fill"] != "#ffffff" for row in cells) == 2 * len(sheet.data["rows"])
+    else:
+        assert len({row["fill"] for row in cells}) > 2
     with pytest.raises(DataError, match="there is no such file"):
         seqloom.inspect.similar(model, "it", corpus=str(tmp_path / "none.txt"))
 
@@ -491,3 +496,15 @@ def test_a_long_text_is_cut_and_said():
     assert any("the first 4,096 are read together" in line for line in said)
     for chart in sheet.charts.values():
         theme.specification(chart)  # which refuses more than 5,000 rows
+
+
+def test_what_a_classifier_does_not_read_is_said():
+    long = [("a good dull road " * 20, "a"), ("so it is " * 20, "b")]
+    for kind in ("lstm", "transformer"):
+        model = seqloom.NeuralClassifier(encoder=kind, d_hidden=8, max_length=16).fit(long, steps=1)
+        for view in ("gates", "explanation") if kind == "lstm" else ("attention", "shapes"):
+            said = getattr(seqloom.inspect, view)(model, long[0][0]).summary
+            assert said[-1].startswith("Of 81 tokens, the first 16 are read"), view
+            assert (
+                "are read" not in getattr(seqloom.inspect, view)(model, "a good road").summary[-1]
+            )

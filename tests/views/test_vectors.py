@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import seqloom
+from seqloom import progress
 from seqloom.errors import ConfigError, DataError
 from seqloom.models.classification.probing import control_targets, fit_probe
 from seqloom.models.network.word_layers import untrained, word_layers
@@ -116,3 +117,38 @@ def test_a_file_without_tags_is_refused(tmp_path):
 def test_a_model_without_layers_has_no_probe():
     with pytest.raises(ConfigError, match="no view 'probe'"):
         seqloom.inspect.probe(seqloom.NGram(order=2).fit("a b"), [])
+
+
+class Heard:
+    """Hears what is said beside the work."""
+
+    def __init__(self):
+        self.said = []
+
+    def begin(self, label, total, unit):
+        return self
+
+    def end(self, task):
+        pass
+
+    def advance(self, amount=1):
+        pass
+
+    def note(self, text):
+        pass
+
+    def say(self, message):
+        self.said.append(message)
+
+
+def test_long_sentences_are_told_once():
+    model = seqloom.load(NEWEST / "gpt")
+    long = " ".join(["the cat sat on the log"] * 30)
+    uses = [(f"the *cat* sat {long}", sense) for sense in "aabb"]
+    tagged = [(f"the cat {long}".split(), ["D"] + ["N"] * 181)] * 6
+    for view, data in (("senses", uses), ("probe", tagged)):
+        heard = Heard()
+        with progress.reporting(heard):
+            getattr(seqloom.inspect, view)(model, data, random=False)
+        assert not [message for message in heard.said if "read together" in message]
+        assert len(heard.said) <= 2

@@ -90,8 +90,17 @@ def layers_chart(
             alt.Tooltip("high:Q", title="to", format=form),
         ],
     )
+    drawn = [
+        end for points in series.values() for point in points for end in (point.low, point.high)
+    ]
+    drawn += [point.value for points in series.values() for point in points]
+    drawn += [] if reference is None else [reference[0]]
+    numbers = [number for number in drawn if not math.isnan(number)]
     y = alt.Y(
-        "value:Q", title=title, scale=alt.Scale(zero=False, nice=True), axis=alt.Axis(format=form)
+        "value:Q",
+        title=title,
+        scale=alt.Scale(zero=False, nice=True),
+        axis=alt.Axis(format=finer(form, max(numbers) - min(numbers))),
     )
     parts = [
         base.mark_rule(opacity=0.6, strokeWidth=2).encode(
@@ -117,6 +126,19 @@ def layers_chart(
             ),
         ]
     return alt.layer(*parts).properties(height=HEIGHT)
+
+
+def finer(form: str, span: float) -> str:
+    """Return a format with as many digits as tell the ticks of an axis from each other, at least its own.
+
+    >>> finer(".2f", 0.8), finer(".2f", 0.003), finer(".0%", 0.3), finer(".0%", 0.004)
+    ('.2f', '.4f', '.0%', '.2%')
+    """
+    digits, kind = int(form[1:-1]), form[-1]
+    if not span > 0:
+        return form
+    needed = math.ceil(-math.log10(span)) + 1 - (2 if kind == "%" else 0)
+    return f".{max(digits, min(needed, 9))}{kind}"
 
 
 def short_layer(layer: str) -> str:

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from seqloom.charts import theme
-from seqloom.charts.heat import short_name, text_width
+from seqloom.charts.heat import NAME, short_name, text_width
 from seqloom.charts.scales import CHARACTER
 
 STATES = 14  # rows; of more states, those that are ever likely
-COLUMN, WIDEST, ROW = 54, 110, 44  # pixels
+COLUMN, WIDEST, ROW, SPACE = 54, 110, 44, 960  # pixels
 RADIUS = 17
 LIKELY, SEEN = 0.01, 0.02  # probabilities from which a state, or a move, is drawn
 
@@ -64,11 +64,16 @@ def trellis_chart(
         for t, (a, b) in enumerate(pairwise(path))
     ]
     width = min(max(COLUMN, *(text_width(word) + 8 for word in words)), WIDEST)
+    room = int(width / CHARACTER)
+    turned: dict[str, Any] = {"labelAngle": 0}
+    if width * len(words) > SPACE:  # names are turned where they have no room beside each other
+        width, room = COLUMN, NAME
+        turned = {"labelAngle": -45, "labelAlign": "right", "labelBaseline": "top"}
     x = alt.X(
         "at:Q",
         title="words",
         scale=alt.Scale(domain=[-0.5, len(words) - 0.5], nice=False, zero=False),
-        axis=_axis(alt, [short_name(word, int(width / CHARACTER)) for word in words], labelAngle=0),
+        axis=_axis(alt, [short_name(word, room) for word in words], **turned),
     )
     y = alt.Y(
         "row:Q",

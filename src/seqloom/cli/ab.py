@@ -107,7 +107,7 @@ def command(
         raise ConfigError(f"--seeds must be whole numbers such as 1,2,3; got {seeds!r}") from None
     names = [next((part for part in side if part in MODELS), model) for side in (a, b)]
     first, second = (
-        _options([name], [part for part in side if part != name]) | {"model": name}
+        model_options([name], [part for part in side if part != name]) | {"model": name}
         for name, side in zip(names, (a, b))
     )
     task = tasks.get(find(names[0]).task)
@@ -116,7 +116,7 @@ def command(
         task.read(data, reading),
         a=first,
         b=second,
-        both=_options(names, both),
+        both=model_options(names, both),
         folds=folds,
         seeds=numbers,
         valid=None if valid is None else task.read_valid(valid, reading),
@@ -138,7 +138,7 @@ def _fields(model: str) -> dict[str, Any]:
     }
 
 
-def _options(models: list[str], pairs: typing.Sequence[str]) -> dict[str, Any]:
+def model_options(models: list[str], pairs: typing.Sequence[str]) -> dict[str, Any]:
     """Convert values to the types of the config fields; a config itself refuses what is wrong."""
     from seqloom.errors import ConfigError, suggest
 

@@ -70,6 +70,12 @@ def views_of_task(task: Task) -> dict[str, Command]:
     }
 
 
+def other_views(model: Any) -> dict[str, Command]:
+    """Return the views that are commands of a model's task and that it has."""
+    found = views_of_task(tasks.of(model))
+    return {name: one for name, one in found.items() if not one.needs or getattr(model, one.needs)}
+
+
 def commands_of_tasks() -> dict[str, Command]:
     """Return the views that are commands of tasks, by name."""
     return {name: found for task in tasks.every() for name, found in views_of_task(task).items()}
@@ -99,7 +105,7 @@ def list_command(model: str, as_json: bool) -> None:
     """List the views that a model has, with a line for each."""
     loaded = tasks.open_model("inspect", model)
     found = {name: view.help for name, view in views_of(loaded).items()}
-    found |= {name: entry.help for name, entry in views_of_task(tasks.of(loaded)).items()}
+    found |= {name: entry.help for name, entry in other_views(loaded).items()}
     if as_json:
         emit({"model": loaded.name, "views": found})
         return
@@ -158,7 +164,7 @@ def read_inputs(name: str, values: dict[str, Any], options: dict[str, Any]) -> l
         value = values[kind]
         if kind in ("model", "other"):
             model = tasks.open_model("inspect", value)
-            check(name, model, views_of_task(tasks.of(model)))
+            check(name, model, other_views(model))
             inputs.append(model)
         elif kind == "text" and not value and any(options.get(name) for name in view.instead):
             inputs.append(None)

@@ -26,6 +26,7 @@ FIRST = {
     "fit": "Train a model on your data and save it.",
     "evaluate": "How good a model is on held-out data.",
     "ab": "Two models, or one with and without a step, paired.",
+    "scaling": "How far more text, a larger network or more time would help.",
     "plot": "Draw how training went, or a map of word vectors.",
     "inspect": "Look into a model: what it does step by step.",
     "advise": "What a run or a comparison shows, and one thing to try.",

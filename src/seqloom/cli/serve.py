@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,7 @@ def command(models: tuple[str, ...], as_json: bool, **options: Any) -> None:
     MODEL is a directory, called by its last name, or NAME=DIRECTORY. SIGTERM and Ctrl-C end it: running
     requests have --drain seconds to end.
     """
+    gc.disable()  # imports and models are here to stay; the server turns it on
     from seqloom.serving.server import run
 
     chosen = given(ServeConfig, options)

@@ -217,7 +217,7 @@ def ab(
     held-out data, else the last tenth is held out, or with `folds` each part once. With `seeds` the
     same part is held out for each seed, and the metric is averaged over them.
     """
-    first, second = (_setting(one, both or {}, model, device) for one in (a, b))
+    first, second = (setting_of(one, both or {}, model, device) for one in (a, b))
     ladder = _ladder(first, second)
     if first == second:
         raise ConfigError(
@@ -266,7 +266,7 @@ def ab(
     )
 
 
-def _setting(
+def setting_of(
     side: Options | Model | str | None, both: Options, model: str, device: str | None
 ) -> Setting:
     if isinstance(side, Model):

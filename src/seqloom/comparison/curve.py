@@ -1,9 +1,10 @@
 """The learning curve: how good each rung would be with less data, so one sees what more would bring.
 
 Every rung is trained again on the first 1/16, 1/8, 1/4 and 1/2 of the training part, its tokenizer
-included, and measured on the same test part; networks train for that share of their time. The last
-point is the rung itself. A finished point is kept in a small file, so an interrupted curve goes on
-where it stopped.
+included, and measured on the same test part. Networks train for as many minutes as on all of it, so that
+only the data differs: with less time as well, a curve would promise of more data what more time brings
+(`comparison/scaling` takes the two apart). The last point is the rung itself. A finished point is kept in
+a small file, so an interrupted curve goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from seqloom import progress
 from seqloom.comparison.bench import OWN, Attempt, Bench, Rung
+from seqloom.comparison.timing import is_network
 from seqloom.errors import SeqloomError
 
 if TYPE_CHECKING:
     from seqloom.comparison.ladder import Ladder
 
 PARTS = (16, 8, 4, 2)
-LEAST_MINUTES = 0.1
 
 
 class CurvePoint(NamedTuple):
@@ -72,7 +73,6 @@ def learning_curve(
                     directory=None,
                     tokenizers={},
                     fitted={},
-                    minutes=max(bench.minutes / part, LEAST_MINUTES),
                 )
                 for rung in drawn:
                     point = _point(
@@ -103,7 +103,8 @@ def _point(
     cached = _read(path) if path else None
     if cached is not None:
         return cached
-    if finished[rung.name].seconds / part > left[rung.name]:
+    needed = finished[rung.name].seconds / (1 if is_network(rung) else part)
+    if needed > left[rung.name]:
         progress.say(
             f"learning curve: skipped {rung.name} on 1/{part} of the {ladder.data_word}: out of time"
         )

@@ -98,11 +98,11 @@ class Plan:
         """Estimate the time of each rung. `size` of the training data; `finished`: names of rungs whose
         results are kept from before.
         """
-        self.networks = [rung.name for rung in rungs if _is_network(rung)]
+        self.networks = [rung.name for rung in rungs if is_network(rung)]
         self.finished = finished | {rung.name for rung in rungs if rung.finished}
         self.minutes = bench.minutes
         self.seconds = {
-            rung.name: 60 * bench.minutes if _is_network(rung) else rung.work * size / TYPICAL
+            rung.name: 60 * bench.minutes if is_network(rung) else rung.work * size / TYPICAL
             for rung in rungs
         }
         self.seconds |= dict.fromkeys(self.finished, 0.0)
@@ -140,5 +140,6 @@ class Plan:
             self._measured += seconds
 
 
-def _is_network(rung: Rung) -> bool:
+def is_network(rung: Rung) -> bool:
+    """Return whether a rung takes the minutes that it is given."""
     return not rung.work and not rung.on_others and not rung.finished

@@ -200,6 +200,26 @@ class Corpus(DocumentList):
         )
         return self._part(0, stop, f"{self.name}:beginning") if 0 < stop < total else None
 
+    def spread(self, fraction: float, pieces: int) -> Corpus:
+        """Return about that fraction of the text from all over it: the beginning of each of so many equal
+        stretches, up to the end of a line or row. A larger fraction contains a smaller one.
+        """
+        width = sum(content.size for content in self._contents) / pieces
+        starts = np.arange(pieces) * width
+        ranges = [
+            (self._end_near(start), self._end_near(start + fraction * width)) for start in starts
+        ]
+        parts = [self._part(low, high, "").documents for low, high in ranges if low < high]
+        return Corpus([one for part in parts for one in part], f"{self.name}:spread")
+
+    def _end_near(self, offset: float) -> int:
+        """Return the end of a row, line or document near an offset of the whole text."""
+        target = round(offset)
+        if target <= 0 or target >= self._ends[-1]:
+            return int(np.clip(target, 0, self._ends[-1]))
+        index = int(np.searchsorted(self._ends, target, side="right"))
+        return self._nearest_end(target, index)
+
     def _part(self, start: int, stop: int, name: str) -> Corpus:
         parts, base = [], 0
         for document, content in zip(self.documents, self._contents):

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from seqloom import progress
 from seqloom.errors import ConfigError, suggest_known
 from seqloom.models.classification.explanation import (
     Explanation,
@@ -25,6 +26,7 @@ from seqloom.models.network.attribution import (
 
 IMPOSSIBLE = -1e30
 OF_NETWORKS = "gradients", "occlusion"
+MOST_WORDS = 512  # of a text, around the word whose tag is explained
 
 
 def _named(name: Any, names: list[str], what: str, argument: str) -> int:
@@ -107,6 +109,12 @@ def explain_tag(
     if not words:
         raise ConfigError("the sentence has no words; give one")
     at, tags = _numbered(word, len(words), "word"), list(model.tags)
+    if len(words) > MOST_WORDS:  # each of them costs a pass over all
+        low = max(0, min(at - MOST_WORDS // 2, len(words) - MOST_WORDS))
+        progress.say(
+            f"of {len(words):,} words, {low + 1:,} to {low + MOST_WORDS:,} are read and explained"
+        )
+        words, at = words[low : low + MOST_WORDS], at - low
     usual = int(model.tag_ids([words])[0][at])
     if model.name == "hmm-tagger":
         return _by_lattice(model, words, at, usual, (label, against), n)

@@ -15,12 +15,13 @@ import json
 import sys
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar
 
 from seqloom.errors import MissingExtra, ModelError, SeqloomError, lacks_memory, quoted, shortened
 from seqloom.serving.catalogue import Catalogue
 from seqloom.serving.configs import ServeConfig
+from seqloom.serving.encoding import encode
 from seqloom.serving.fields import Fields, Refused, parse
 from seqloom.serving.measures import Measures
 from seqloom.serving.workers import Workers
@@ -30,6 +31,7 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1", "[::1]")
 UNREAD_SECONDS = 60.0  # that a client may leave its answer unread
 MOST_BODIES = 32  # of the largest size, that are held at a time
 PIECE = 1 << 18  # bytes of an answer that are sent at once
+LARGE = 1 << 16  # bytes of a request that takes long to look through
 CLIENT_LEFT = 499  # nginx's word for it, in logs; nobody receives it
 
 
@@ -190,12 +192,13 @@ class Exchange:
             if self.service.held_bytes > MOST_BODIES * most:
                 raise Refused.busy("too many large requests at a time; try again later")
             more = message.get("more_body", False)
-        body = b"".join(parts)
-        # a large body takes long to parse
-        if self._size > 1 << 16:
-            self.fields = await self.until(self.service.in_thread(parse, body))
-        else:
-            self.fields = parse(body)
+        self.fields = await self.look(parse, b"".join(parts))
+
+    async def look(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Return what a function finds in the request: beside the event loop where that is large."""
+        if self._size <= LARGE:
+            return function(*arguments)
+        return await self.until(self.service.in_thread(function, *arguments))
 
     async def until_set(self, event: asyncio.Event) -> None:
         """Wait for an event, which is then cleared; raise ClientLeft as soon as the client has left, which
@@ -288,43 +291,8 @@ class Exchange:
         self.service.held_bytes -= self._size
         if self._left is not None:
             self._left.cancel()
-
-
-def encode(values: Any) -> bytes:
-    """Return values as JSON, where what is no number there is null; bytes are JSON already."""
-    if isinstance(values, bytes):
-        return values
-    try:
-        text = json.dumps(values, ensure_ascii=False, allow_nan=False)
-    except ValueError:
-        text = json.dumps(_finite(values), ensure_ascii=False, allow_nan=False)
-    return text.encode("utf-8", "replace")
-
-
-def encode_long(values: Any) -> bytes:
-    """Do the same in a thread, piece by piece: json writes without letting other threads run."""
-    return b"".join(_pieces(values))
-
-
-def _pieces(value: Any) -> Iterator[bytes]:
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    if not any(isinstance(one, (dict, list)) for one in inner):
-        yield encode(value)
-        return
-    is_object = isinstance(value, dict)
-    yield b"{" if is_object else b"["
-    for at, one in enumerate(value):
-        yield b", " * (at > 0) + (encode(one) + b": " if is_object else b"")
-        yield from _pieces(value[one] if is_object else one)
-    yield b"}" if is_object else b"]"
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not -1e999 < value < 1e999 else value
+            # whose error leads back here: such a cycle stays in memory until Python looks for them
+            self._left = None
 
 
 def _too_large(most: int) -> Refused:

@@ -91,7 +91,8 @@ class Catalogue:
                 code="model_not_found",
             )
         if not suits(served):
-            others = ", ".join(sorted(f"/{verb}" for verb in served.verbs))
+            writes = ["v1/completions"] if served.engine is not None else []
+            others = ", ".join(f"/{path}" for path in writes + sorted(served.verbs))
             raise Refused(
                 f"{name} is {served.task.phrase} ({served.model.name}), which does not do this"
                 + (f"; ask {others}" if others else ""),

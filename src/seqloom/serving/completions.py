@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,13 +17,14 @@ import numpy as np
 
 from seqloom.config import defaults
 from seqloom.decoding.sampling import ANSWER, SamplingConfig
-from seqloom.errors import ConfigError, quoted
-from seqloom.serving.answering import Exchange, encode_long
+from seqloom.errors import ConfigError, DataError, quoted
+from seqloom.serving.answering import Exchange
 from seqloom.serving.catalogue import Served
+from seqloom.serving.encoding import encode_long
 from seqloom.serving.engine import Engine
 from seqloom.serving.fields import Refused, whole
 from seqloom.serving.limits import check_size
-from seqloom.serving.requests import Event, Full, Request
+from seqloom.serving.requests import Event, Full, Request, Row
 from seqloom.serving.shapes import Spelled, chat_choice, completion_choice
 
 SAMPLING = [name for name in defaults(SamplingConfig) if name != "max_tokens"]
@@ -53,6 +54,7 @@ RANDOM = random.Random()
 USUAL_TOKENS = 16  # of a completion, as OpenAI's
 # what is done beside the event loop: prompts of so many characters, answers with so many numbers
 LONG_PROMPT, MANY_SCORES = 4000, 4000
+MOST_OF_EVENT = 1000  # log-probabilities of one event of a stream
 MOST_STOPS, MOST_STOP_CHARACTERS, MOST_TOP = 64, 1000, 1000
 
 
@@ -62,7 +64,7 @@ async def complete(exchange: Exchange) -> Any:
     served = exchange.service.catalogue.find(fields.text("model"), "writes text", _writes)
     exchange.model = served.name
     fields.refuse_unsupported(UNSUPPORTED)
-    prompts = _prompts(exchange, served)
+    prompts = await exchange.look(_prompts, exchange, served)
     n = fields.integer("n", 1, 1, min(limits.max_texts, limits.rows)) or 1
     if fields.raw("best_of", n) != n:
         raise Refused("best_of is not supported here; leave it out", field="best_of")
@@ -101,6 +103,8 @@ async def chat(exchange: Exchange) -> Any:
         )
     except ConfigError as error:
         raise Refused(f"{error}; ask /v1/completions for text", field="messages") from None
+    except DataError as error:  # such as of a role that there is not
+        raise Refused(str(error), field="messages") from None
     n = fields.integer("n", 1, 1, min(limits.max_texts, limits.rows)) or 1
     top = None
     if fields.flag("logprobs"):
@@ -246,20 +250,18 @@ class Writer:
         exchange = self.exchange
         try:
             if sum(len(request.prompt) for request in requests) > LONG_PROMPT:
-                await exchange.until(exchange.service.in_thread(self._prepare, requests))
+                rows = await exchange.until(exchange.service.in_thread(self._prepare, requests))
             else:
-                self._prepare(requests)
+                rows = self._prepare(requests)
             check_size(requests, exchange.service.config)
-            self._submit(requests)
+            self._submit(rows)
             if self.streamed:
                 return await self._stream(requests)
             while not all(request.done for request in requests):
                 await exchange.until_set(self._wake)
                 _raise_errors(requests)
             _raise_errors(requests)
-            n_scores = sum(request.drawn_tokens * (request.top or 0) for request in requests)
-            n_scores += sum(request.prompt_tokens * request.echo for request in requests)
-            if n_scores > MANY_SCORES:
+            if sum(map(_n_numbers, requests)) > MANY_SCORES:
                 return await exchange.until(exchange.service.in_thread(self._encoded, requests))
             return self._whole(requests)
         finally:
@@ -267,21 +269,22 @@ class Writer:
                 self.engine.cancel(request)
             self._count(requests)
 
-    def _prepare(self, requests: list[Request]) -> None:
+    def _prepare(self, requests: list[Request]) -> list[Row]:
         """Find the tokens of prompts, and their texts where they are shown or written down."""
-        exchange = self.exchange
+        exchange, rows = self.exchange, []
         kept = exchange.service.keeps_texts and not exchange.texts
         for request in requests:
-            self.engine.prompts.prepare(request)
+            rows.append(self.engine.prompts.prepare(request))
             shown = _shown_prompt(self.served, request.prompt) if request.echo or kept else ""
             self.prefixes.append(shown if request.echo else "")
             if kept:
                 exchange.texts.append(shown)
+        return rows
 
-    def _submit(self, requests: list[Request]) -> None:
+    def _submit(self, rows: list[Row]) -> None:
         try:
-            for request in requests:
-                self.engine.submit(request)
+            for row in rows:
+                self.engine.submit(row.request, row)
         except Full:
             waiting = self.engine.waiting_rows
             raise Refused.busy(f"{waiting:,} texts wait already; try again later") from None
@@ -343,18 +346,30 @@ class Writer:
             at = 0
             # those that are here now, in one piece: what comes meanwhile is sent in the next
             chunks: list[Any] = []
+            n_scores = 0
             for place, request in enumerate(requests):
                 for _ in range(len(request.events)):
                     event: Event = request.events.popleft()
                     number = at + event.number
-                    text = event.text
                     if number not in spelled:
                         spelled[number] = Spelled(self.served)
-                        text = self.prefixes[place] + text
-                    choice = self.shape(
-                        number, text, spelled[number], event.scores, request, event.finish, True
-                    )
-                    chunks.append({**head, "choices": [choice], **rest})
+                        event = event._replace(text=self.prefixes[place] + event.text)
+                    for part in _parts(event, request.top or 0):
+                        choice = self.shape(
+                            number,
+                            part.text,
+                            spelled[number],
+                            part.scores,
+                            request,
+                            part.finish,
+                            True,
+                        )
+                        chunks.append({**head, "choices": [choice], **rest})
+                        n_scores += len(part.scores) * ((request.top or 0) + 1)
+                        if n_scores > MOST_OF_EVENT:  # others come between
+                            await exchange.events(chunks)
+                            await asyncio.sleep(0)
+                            chunks, n_scores = [], 0
                 at += request.n
             await exchange.events(chunks)
             _raise_errors(requests)
@@ -366,6 +381,24 @@ class Writer:
             [{**head, "choices": [], "usage": self._usage(requests)}] if self.usage_wanted else []
         )
         await exchange.events([*usage, "[DONE]"], last=True)
+
+
+def _n_numbers(request: Request) -> int:
+    """Return how many log-probabilities an answer has, or texts of tokens beside them."""
+    n_tokens = request.drawn_tokens + request.prompt_tokens * request.echo * request.n
+    return 0 if request.top is None else n_tokens * (request.top + 1)
+
+
+def _parts(event: Event, top: int) -> Iterator[Event]:
+    """Yield an event in parts, each with so few log-probabilities that it holds up nobody: that of a prompt
+    has those of all its tokens.
+    """
+    size, text, scores = max(MOST_OF_EVENT // (top + 1), 1), event.text, event.scores
+    while len(scores) > size:
+        yield Event(event.number, text, scores[:size], None)
+        text = ""
+        del scores[:size]  # to let go of all at once takes long, too
+    yield event._replace(text=text)
 
 
 def _raise_errors(requests: list[Request]) -> None:

@@ -25,6 +25,7 @@ from seqloom.errors import ModelError
 from seqloom.serving.prompts import Prompts
 from seqloom.serving.queueing import Queue
 from seqloom.serving.requests import Event, Full, Request, Row, TokenScore
+from seqloom.serving.workers import start
 
 PROMPT_TOKENS = 128  # of prompts that are read in one turn, while nobody waits for its next token
 # beside rows that write: as many as take so long, which is known from the turns before
@@ -67,20 +68,20 @@ class Engine:
     def _start(self) -> None:
         self._ended = False
         self._thread = threading.Thread(target=self._run, name="decoding", daemon=True)
-        self._thread.start()
+        start(self._thread)
 
     # ---- for other threads
 
-    def submit(self, request: Request) -> None:
-        """Put a request into the queue; raise Full where there is no room."""
-        if request.row is None:
-            self.prompts.prepare(request)
-        assert request.row is not None
+    def submit(self, request: Request, row: Row | None = None) -> None:
+        """Put a request into the queue, with its prompt if that is prepared; raise Full where there is no
+        room.
+        """
+        row = row or self.prompts.prepare(request)
         request.open, request.arrived = request.n, self.clock()
         with self._wake:
             if self._waiting.n_texts + request.n > self.max_waiting and self._waiting:
                 raise Full
-            self._waiting.add(request.row)
+            self._waiting.add(row)
             if self._ended:  # of a client that found this model before it was replaced
                 self._start()
             self._wake.notify()

@@ -31,10 +31,12 @@ class Prompts:
         self.context, self.limit, self.fresh_lines = context, limit, fresh_lines
         self._forbidden_by_ends: dict[frozenset[int], np.ndarray | None] = {}
 
-    def prepare(self, request: Request) -> None:
-        """Find the tokens of a prompt; in any thread, as it may take long."""
+    def prepare(self, request: Request) -> Row:
+        """Find the tokens of a prompt; in any thread, as it may take long. The request does not know its
+        row: what knows each other stays in memory until Python looks for such cycles.
+        """
         generator = self.generator
-        request.row = row = Row(request, np.empty(0, np.int64))
+        row = Row(request, np.empty(0, np.int64))
         if isinstance(request.prompt, str):
             if row.scored:
                 ids = generator.tokenizer.encode(request.prompt, newline_ends=generator.by_line)
@@ -66,6 +68,7 @@ class Prompts:
         if self.context is not None and not row.scored:
             ids = ids[max(len(ids) - self.context, 0) :]
         row.pending = ids
+        return row
 
     def writers(self, row: Row, state: State, log_probs: np.ndarray) -> list[Row]:
         """Return the rows that write after a prompt, each with its spelling of the last word; `state` and

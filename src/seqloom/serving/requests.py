@@ -56,7 +56,6 @@ class Request:
     cancelled: bool = False  # by whoever asked
     error: Exception | None = None
     events: deque[Event] = field(default_factory=deque)
-    row: Row | None = None  # its prompt, once it is known in tokens
     open: int = 0  # texts that are not finished
     prompt_tokens: int = 0
     drawn_tokens: int = 0

@@ -299,6 +299,7 @@ def run_catalogue(
         catalogue = make()
         server = make_server(catalogue, config, further(catalogue))
         gc.freeze()  # models are here to stay
+        gc.enable()
         # a body with many small lists would be looked through often
         gc.set_threshold(50_000, 20, 20)
         # beside threads that compute in Python, each call of the system costs the event loop so long

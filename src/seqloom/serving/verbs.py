@@ -9,9 +9,11 @@ from urllib.parse import parse_qs
 
 import numpy as np
 
+from seqloom.contracts import LanguageModel
 from seqloom.errors import ConfigError, DataError
-from seqloom.serving.answering import Exchange, Handler, encode, encode_long
+from seqloom.serving.answering import Exchange, Handler
 from seqloom.serving.catalogue import Served
+from seqloom.serving.encoding import encode, encode_long
 from seqloom.serving.fields import Refused, whole
 
 MOST_ANSWER = 64_000_000  # bytes of an answer to many inputs
@@ -23,14 +25,15 @@ def verb(name: str) -> Handler:
     async def answer(exchange: Exchange) -> Any:
         fields, service = exchange.fields, exchange.service
         served = service.catalogue.find(
-            fields.text("model"), f"can {name}", lambda one: name in one.verbs
+            fields.text("model"), f"answers /{name}", lambda one: name in one.verbs
         )
         exchange.model = served.name
-        inputs = _inputs(exchange)
+        inputs = await exchange.look(_inputs, exchange)
         chosen = served.verbs[name]
         options = fields.config(chosen.options, chosen.names)
-        watched = (served.task.watched(served.model, one) for one in inputs)
-        exchange.texts = [text for text in watched if text is not None]
+        if service.keeps_texts:
+            watched = (served.task.watched(served.model, one) for one in inputs)
+            exchange.texts = [text for text in watched if text is not None]
         labels, body = await exchange.until(
             service.in_thread(_answer, served, name, inputs, options)
         )
@@ -76,9 +79,7 @@ def _inputs(exchange: Exchange) -> list[Any]:
 async def embed(exchange: Exchange) -> Any:
     """Answer /v1/embeddings."""
     fields, service = exchange.fields, exchange.service
-    served = service.catalogue.find(
-        fields.text("model"), "gives vectors of texts", lambda one: hasattr(one.model, "transform")
-    )
+    served = service.catalogue.find(fields.text("model"), "gives vectors of texts", _has_vectors)
     exchange.model = served.name
     value = fields.raw("input")
     if isinstance(value, list) and value and not all(isinstance(one, str) for one in value):
@@ -102,6 +103,13 @@ async def embed(exchange: Exchange) -> Any:
     except ConfigError as error:
         raise Refused(str(error), field="model") from None
     return body
+
+
+def _has_vectors(served: Served) -> bool:
+    model = served.model
+    if isinstance(model, LanguageModel):  # such as an n-gram model, which counts
+        return type(model).hidden_states is not LanguageModel.hidden_states
+    return hasattr(model, "transform")
 
 
 def _vectors(
@@ -173,10 +181,13 @@ async def detokenize(exchange: Exchange) -> Any:
     served = _tokenizing(exchange)
     fields, size = exchange.fields, served.model.tokenizer.vocab_size
     ids = fields.raw("tokens")
-    good = isinstance(ids, list) and all(
-        isinstance(one, int) and not isinstance(one, bool) and 0 <= one < size for one in ids
-    )
-    if not good:
+
+    def are_ids() -> bool:
+        return isinstance(ids, list) and all(
+            isinstance(one, int) and not isinstance(one, bool) and 0 <= one < size for one in ids
+        )
+
+    if not await exchange.look(are_ids):
         raise Refused(f"tokens must be a list of ids below {size:,}", field="tokens")
     by_line = getattr(served.model, "unit", None) == "line"
 

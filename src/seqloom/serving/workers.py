@@ -27,6 +27,18 @@ WHOLE = (
 )  # code that is not stopped halfway
 
 
+# CPython marks an exception for the thread of an identity, and a thread that is being started has that of its
+# parent for a moment: it would die before it says that it runs, and its parent would wait for that for ever.
+STARTS = threading.Thread.start.__code__
+_starting = threading.Lock()
+
+
+def start(thread: threading.Thread) -> None:
+    """Start a thread in work that may be given up; no exception is raised in any meanwhile."""
+    with _starting:
+        thread.start()
+
+
 class GivenUp(BaseException):
     """Nobody waits for this work; no handler of `Exception` takes it for an error of its own."""
 
@@ -115,12 +127,13 @@ class Workers:
 
 
 def _can_stop(thread: int) -> bool:
-    """Return whether a thread neither imports a module nor compiles: torch, stopped halfway, stays broken for
-    the process, and a kernel that the compiler's callbacks did not get is not cached.
+    """Return whether a thread neither imports a module nor compiles nor starts another: torch, stopped
+    halfway, stays broken for the process, a kernel that the compiler's callbacks did not get is not cached.
     """
     frame = sys._current_frames().get(thread)
     while frame is not None:
-        if any(part in frame.f_code.co_filename for part in WHOLE):
+        code = frame.f_code
+        if code is STARTS or any(part in code.co_filename for part in WHOLE):
             return False
         frame = frame.f_back
     return True
@@ -129,4 +142,7 @@ def _can_stop(thread: int) -> bool:
 def _raise_in(thread: int, error: type[BaseException] | None) -> None:
     """Raise an exception in another thread, or take one back that it has not seen yet."""
     target = ctypes.c_ulong(thread)
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(target, ctypes.py_object(error) if error else None)
+    with _starting:
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(
+            target, ctypes.py_object(error) if error else None
+        )

@@ -8,12 +8,16 @@ from seqloom.config import MAX_INTEGER, option
 from seqloom.errors import ConfigError
 from seqloom.serving.configs import ServeConfig
 
+USUAL = 8642  # the port of the command, where it is free
+
 
 @dataclass(frozen=True, kw_only=True)
 class StudioConfig(ServeConfig):
     """Where the page is, whether it is opened, and what its server allows."""
 
-    port: int = option(0, "Port to listen on; 0: a free one.", minimum=0, maximum=65535)
+    port: int = option(
+        0, f"Port to listen on; 0: {USUAL} if it is free, else another.", minimum=0, maximum=65535
+    )
     max_body: int = option(
         32_000_000, "Most bytes of a request.", minimum=1000, maximum=MAX_INTEGER
     )

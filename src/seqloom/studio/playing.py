@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from seqloom import tasks
 from seqloom.serving.catalogue import Served
 from seqloom.serving.openapi import fields_of
 from seqloom.tasks.task import Verb
@@ -32,3 +33,9 @@ def abilities(served: Served) -> dict[str, Any]:
             for name, verb in _different(served.verbs).items()
         ],
     }
+
+
+def answers(model: Any, verb: str, inputs: list[Any], **options: Any) -> list[dict[str, Any]]:
+    """Return what a verb of a model's task answers to inputs, as the server's POST /VERB does."""
+    chosen = tasks.of(model).verbs()[verb]
+    return list(chosen.answer(model, inputs, chosen.options(**options)))

@@ -8,9 +8,10 @@ from functools import partial
 from typing import Any
 
 from seqloom.contracts import LanguageModel
-from seqloom.serving.answering import Exchange, Handler, encode_long
+from seqloom.serving.answering import Exchange, Handler
 from seqloom.serving.app import Route
 from seqloom.serving.catalogue import Served
+from seqloom.serving.encoding import encode_long
 from seqloom.serving.fields import Fields, Refused
 from seqloom.studio import attending, page, shannon, training_runs
 from seqloom.studio.comparing import Comparing, dropped

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import webbrowser
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from seqloom.errors import ConfigError
 from seqloom.progress import say
-from seqloom.serving.server import Serving, run_catalogue
+from seqloom.serving.server import Serving, listen, run_catalogue
+from seqloom.studio import configs
 from seqloom.studio.comparing import small_set
 from seqloom.studio.configs import StudioConfig
 from seqloom.studio.routes import Studio
@@ -26,11 +30,24 @@ def make_studio(directories: Sequence[str | Path], config: StudioConfig) -> Stud
     return Studio(shelf, small_set(shelf) if config.train and not directories else None)
 
 
+def settled(config: StudioConfig) -> StudioConfig:
+    """Return options with the usual port, where none is given and it is free: a page that is open, and links
+    to it, outlive the server.
+    """
+    usual = replace(config, port=configs.USUAL)
+    if config.port == 0:
+        with suppress(ConfigError):
+            listen(usual).close()
+            return usual
+    return config
+
+
 def run(
     directories: Sequence[str | Path], config: StudioConfig, started: Callable[[str, Shelf], None]
 ) -> None:
     """Serve the page until a signal comes; `started` is called with its address."""
     made: list[Studio] = []
+    config = settled(config)
 
     def make() -> Shelf:
         made.append(make_studio(directories, config))

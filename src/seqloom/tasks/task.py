@@ -28,6 +28,7 @@ class Command(NamedTuple):
 
     target: str  # "module:attribute" of a click command, imported when it is called
     help: str
+    needs: str = ""  # a property that models must have, where not all of the task have this view
 
 
 class Outcome(NamedTuple):

@@ -135,10 +135,12 @@ class Translating(Task):
         "inspect trace": Command(
             "seqloom.cli.translation_views:trace_command",
             "A translation token by token: beam, candidates, attention.",
+            "writes_tokens",
         ),
         "inspect exposure-bias": Command(
             "seqloom.cli.translation_views:exposure_command",
             "Teacher forcing against free running, in nats per token.",
+            "writes_tokens",
         ),
     }
 

@@ -271,7 +271,7 @@ class Subword:
     def read(cls, path: Path, eos: str | None) -> Subword:
         """Read the `tokenizer.json` of a saved tokenizer with the saved name of its end token."""
         engine = read_engine(path)
-        if eos is not None and (not isinstance(eos, str) or eos not in engine.get_vocab()):
+        if eos is not None and (not isinstance(eos, str) or engine.token_to_id(eos) is None):
             raise ModelError(
                 f"{path}: the end token {eos!r:.40} is missing; save the tokenizer again"
             )
@@ -281,8 +281,8 @@ class Subword:
     def read_foreign(cls, path: Path) -> Subword:
         """Read anybody's `tokenizer.json`; its end token is the first of the usual names that it has."""
         engine = read_engine(path)
-        vocabulary = engine.get_vocab()
-        return cls(engine, next((name for name in _END_TOKENS if name in vocabulary), None))
+        known = (name for name in _END_TOKENS if engine.token_to_id(name) is not None)
+        return cls(engine, next(known, None))
 
 
 def _description(engine: Engine) -> dict[str, Any]:

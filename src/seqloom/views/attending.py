@@ -124,15 +124,17 @@ def layers_of(model: Any, example: Any) -> Iterator[Layer]:
     """Yield all layers of attention; those of a long text one at a time, so that one fits into memory."""
     names = layer_names(model)
     first = read_cut(model, example, f"{names[0]}.weights")
-    heads, steps, keys = first.arrays[f"{names[0]}.weights"].shape
-    if model.task != "translator" and heads * steps * keys * len(names) > AT_ONCE:
-        yield _layer(first, names[0], names)
-        for name in names[1:]:
-            yield _layer(read_cut(model, example, f"{name}.weights"), name, names)
-        return
-    traced = read_cut(model, example, *WEIGHTS)
-    for name in names:
-        yield _layer(traced, name, names)
+    lowest = _layer(first, names[0], names)  # what is said of a long text is said once, of this one
+    heads, steps, keys = lowest.weights.shape
+    many = model.task != "translator" and heads * steps * keys * len(names) > AT_ONCE
+    yield lowest
+    traced = None
+    for name in names[1:]:
+        with progress.unsaid():
+            if traced is None or many:
+                traced = read_cut(model, example, *((f"{name}.weights",) if many else WEIGHTS))
+            layer = _layer(traced, name, names)
+        yield layer
 
 
 def _layer(traced: Traced, name: str, names: list[str]) -> Layer:
@@ -160,7 +162,11 @@ def _lines(weights: np.ndarray, keys: list[str], steps: list[str], itself: bool)
     lines = [f"{'token':<18}looks at"]
     for step, row in zip(steps[:MAX_LINES], weights):
         best = np.argsort(-row, kind="stable")[:3]
-        shown = "  ".join(f"{keys[i]!r} {row[i]:.0%}" for i in best.tolist() if row[i] >= 0.005)
+        shown = "  ".join(
+            f"{keys[i]!r} {row[i]:.0%}" if row[i] >= 0.005 else f"{keys[i]!r} {row[i]:.1g}"
+            for i in best.tolist()
+            if row[i] >= 0.005 or row[best[0]] < 0.005
+        )
         lines.append(f"{step!r:<18}{shown}")
     if len(steps) > MAX_LINES:
         lines.append(f"and {len(steps) - MAX_LINES:,} more tokens")

@@ -362,12 +362,15 @@ def run(name: str, *inputs: Any, **options: Any) -> Sheet:
 
 def _with_remarks(sheet: Sheet, entry: View, inputs: tuple[Any, ...]) -> Sheet:
     """Return the sheet with what must be said of its models, where the view does not say it."""
-    from seqloom.views.reading import remarks
+    from seqloom.views.reading import left_out, remarks
 
     models = [value for kind, value in zip(entry.inputs, inputs) if kind in ("model", "other")]
     said = [line for model in models if model is not None for line in remarks(model)]
     missing = [line for line in dict.fromkeys(said) if line not in sheet.summary]
-    return replace(sheet, summary=[*missing, *sheet.summary]) if missing else sheet
+    cut = []
+    if entry.inputs == OF_TEXT and inputs[0] is not None:
+        cut = left_out(*inputs)
+    return replace(sheet, summary=[*missing, *sheet.summary, *cut]) if missing or cut else sheet
 
 
 def view(function: Callable[..., Sheet]) -> Callable[..., Sheet]:

@@ -111,15 +111,13 @@ def short(number: float) -> str:
 
 
 def _lines(parts: Sequence[Part], totals: dict[str, int]) -> list[str]:
-    width = max(len(part.name) for part in parts) + 2
-    head = ("output", "parameters", "multiplications", "bytes", "of results")
-    lines = [f"{'part':<{width}}{head[0]:>16}" + "".join(f"{name:>17}" for name in head[1:])]
+    rows = [["part", "output", "parameters", "multiplications", "bytes", "of results"]]
     for part in parts:
         shape = " x ".join(map(str, part.output))
-        lines.append(
-            f"{part.name:<{width}}{shape:>16}" + "".join(f"{number:>17,}" for number in part[2:])
-        )
-    lines.append(
-        f"{'all':<{width}}{'':>16}" + "".join(f"{number:>17,}" for number in totals.values())
-    )
-    return lines
+        rows.append([part.name, shape, *(f"{number:,}" for number in part[2:])])
+    rows.append(["all", "", *(f"{number:,}" for number in totals.values())])
+    widths = [max(map(len, column)) + 2 for column in zip(*rows)]
+    return [
+        f"{row[0]:<{widths[0]}}" + "".join(f"{cell:>{w}}" for cell, w in zip(row[1:], widths[1:]))
+        for row in rows
+    ]

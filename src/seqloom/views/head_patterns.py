@@ -43,7 +43,7 @@ def heads(model: Any, example: Any, options: HeadsOptions) -> Sheet:
     data: dict[str, Any] = {}
     charts: dict[str, Any] = {}
     summary, lines = list(remarks(model)), []
-    if example is not None:
+    if example is not None or model.task == "forecaster":
         rows, maps, steps = every_head(model, example)
         data |= {"rows": rows, "tokens": steps}
         lines += _lines(rows)
@@ -225,7 +225,7 @@ def _lines(rows: list[dict[str, Any]]) -> list[str]:
     head = "".join(f"{name.replace('_', ' '):>11}" for name in named)
     lines = [f"{'layer':<{width}}head  {'pattern':<10}{'entropy':>9}{'distance':>10}{head}"]
     for row in rows[:MAX_LINES]:
-        values = "".join(f"{row.get(name, 0.0):>11.2f}" for name in named)
+        values = "".join(f"{round(row.get(name, 0.0), 2) + 0.0:>11.2f}" for name in named)
         lines.append(
             f"{row['layer']:<{width}}{row['head']:>4}  {row['pattern']:<10}{row['entropy']:>9.2f}"
             f"{row['distance']:>10.1f}{values}"

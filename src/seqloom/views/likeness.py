@@ -44,7 +44,8 @@ def similar(model: Any, example: str, options: SimilarOptions) -> Sheet:
     pieces, searched = pieces_of(example, options.corpus)
     with progress.task("searching", len(pieces), "pieces") as bar:
         for line, piece in pieces:
-            found = choose(readings_of(model, piece), options)
+            with progress.unsaid():  # the text itself may be the corpus
+                found = choose(readings_of(model, piece), options)
             rows += places(found, wanted, unit, line)
             bar.advance()
     rows = sorted(rows, key=lambda row: (row["distance"], row["line"], row["step"]))
@@ -69,9 +70,9 @@ def similar(model: Any, example: str, options: SimilarOptions) -> Sheet:
         contexts = [
             [
                 (visible(token), value)
-                for token, value in zip([*row["before"], *row["after"]], row["values"])
+                for token, value in zip([*r["before"], *r["after"]], shades(r))
             ]
-            for row in rows
+            for r in rows
         ]
         names = [f"line {row['line']:,}, step {row['step']}" for row in rows]
         lasts = [len(row["before"]) for row in rows]
@@ -79,6 +80,14 @@ def similar(model: Any, example: str, options: SimilarOptions) -> Sheet:
             "Places, the likest first": context_chart(names, contexts, lasts, len(joiner_of(model)))
         }
 
+    def shades(row: dict[str, Any]) -> list[float]:
+        """Return what the tokens are coloured by: the unit, or which steps are compared."""
+        if unit is not None:
+            return list(row["values"])
+        last = len(row["before"])
+        return [float(last - steps <= at < last) for at in range(len(row["values"]))]
+
+    coloured = "by the unit" if unit is not None else "where their states are compared"
     return Sheet(
         f"{model.label()}: where {what} is alike",
         draw,
@@ -87,7 +96,8 @@ def similar(model: Any, example: str, options: SimilarOptions) -> Sheet:
             *remarks(model),
             f"{searched:,} characters were searched, in pieces that are each read from the start. "
             f"The distance is the root of the mean square of the differences of {compared} over the "
-            f"last {steps} steps{_named(options.at, reading)}; {reading.layer.name}, {what}.",
+            f"last {steps} steps{_named(options.at, reading)}; {reading.layer.name}, {what}. "
+            f"In the picture tokens are coloured {coloured}.",
         ],
         lines=lines,
     )

@@ -16,6 +16,7 @@ from seqloom.models.language.mixture import Mixture
 from seqloom.views.catalogue import view
 from seqloom.views.disagreement import two_names
 from seqloom.views.hidden import visible
+from seqloom.views.recurrence import joiner_of
 from seqloom.views.token_costs import MAX_ROWS, window_of
 
 COLUMNS = 40  # tokens of the picture
@@ -58,6 +59,7 @@ def shares(model: Mixture, text: str, options: Config) -> Sheet:
             charts["Who paid more than its weight"] = coloured_tokens(
                 [(visible(token), value) for token, value in zip(tokens, lean)],
                 (names[0], names[1]),
+                joiner=joiner_of(model),
                 unit="share above its weight",
             )
         return charts

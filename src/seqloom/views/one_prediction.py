@@ -87,6 +87,8 @@ def prediction(model: LanguageModel, text: str, options: PredictionOptions) -> S
 
     def draw(page: bool) -> Charts:
         bars = [(name, 100 * share, f"{share:.1%}") for name, share in following]
+        if place.word not in best:
+            bars.append((f"{word}, rank {data['rank']:,}", 100 * p, f"{100 * p:.2g}%"))
         return {"What comes next": token_bars(bars, "% of the probability")}
 
     return Sheet(

@@ -25,7 +25,7 @@ from seqloom.views.hidden import visible
 from seqloom.views.token_costs import window_of
 
 WIDEST, CELL, ROOM = 120, 46, 5  # pixels of a column of the picture, and digits in a cell
-COLUMNS = 20  # tokens of the picture
+COLUMNS, SPACE = 20, 960  # tokens of the picture, and its pixels
 LINE = 160  # characters of a line of the corpus
 
 
@@ -191,6 +191,8 @@ def _lines(rows: list[dict[str, Any]], probability: float) -> list[str]:
 def _map(model: NGram, parts: list[list[OrderShare]], names: list[str]) -> Any:
     orders = list(range(model.trie.order, 0, -1))
     width = min(max(CELL, *map(text_width, names)) + 6, WIDEST)
+    if width * len(names) > SPACE:  # the names are turned then
+        width = CELL
     cells = []
     for column, shares in enumerate(parts):
         total = sum(one.share for one in shares)

@@ -194,7 +194,8 @@ def _vectors(
     missing = 0
     with progress.task("reading", len(sentences), "sentences") as bar:
         for unit, (words, names) in enumerate(zip(sentences, targets)):
-            chosen, found = word_layers(model, words)
+            with progress.unsaid():
+                chosen, found = word_layers(model, words)
             missing += len(words) - len(chosen)
             if len(chosen):
                 if tagged:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from seqloom.models.sequence.inputs import spelled_tokens
 from seqloom.traces import Traced
 
 
@@ -15,6 +16,19 @@ def traced(model: Any, example: Any, *patterns: str) -> Traced:
         source, target = example
         return model.trace(source, *patterns, target=target)
     return model.trace(example, *patterns)
+
+
+def left_out(model: Any, example: Any) -> list[str]:
+    """Say how much of a text a network of labels reads, where that is less than the text."""
+    cuts = model.task == "classifier" and getattr(model.config, "long", "") == "truncate"
+    if not cuts or not isinstance(example, str):
+        return []
+    many, (_, read) = len(spelled_tokens(model.tokenizer, example)), model.steps_of(example)
+    if many <= len(read):
+        return []
+    return [
+        f"Of {many:,} tokens, the first {len(read):,} are read, as for each answer (max_length)."
+    ]
 
 
 def remarks(model: Any) -> list[str]:

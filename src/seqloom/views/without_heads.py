@@ -120,7 +120,7 @@ def _language(model: Any, other: Any, text: str) -> Measured:
         pieces_of(model, ids, np.array([row["bits"] for row in token_rows(each, ids, lengths, 0)]))
         for each in (model, other)
     )
-    rows = [_row(i + 1, a.text, a.bits, b.bits) for i, (a, b) in enumerate(zip(one, two))]
+    rows = [_row(i + 1, a.text or END, a.bits, b.bits) for i, (a, b) in enumerate(zip(one, two))]
     return rows, "the text", said
 
 

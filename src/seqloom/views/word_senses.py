@@ -151,7 +151,8 @@ def _vectors(model: Any, uses: Sequence[Use]) -> tuple[list[Use], dict[str, np.n
     layers: dict[str, list[np.ndarray]] = {}
     with progress.task("reading", len(uses), "sentences") as bar:
         for use in uses:
-            chosen, found = word_layers(model, use.words)
+            with progress.unsaid():
+                chosen, found = word_layers(model, use.words)
             at = np.flatnonzero(chosen == use.at)
             if len(at):
                 kept.append(use)

@@ -2,6 +2,7 @@
 
 A rung begins with the weights that learned the one below. All networks stand on one rung before any goes
 to the next, so a time that is over cuts all at the same lag; one that does not learn a lag goes no further.
+One that is cut by its share of the time goes on for another when all others had theirs: most need less.
 """
 
 from __future__ import annotations
@@ -73,8 +74,9 @@ class Climb:
         return self.rungs[-1].ended if self.rungs else "time"
 
 
-# setting, lag, the moment at which to stop, by the clock, and the weights to begin with
-Learn = Callable[[Setting, int, float, Weights], tuple[Rung, Weights]]
+# setting, lag, the moment at which to stop, by the clock, the weights to begin with, and the updates that
+# were made of them at this lag
+Learn = Callable[[Setting, int, float, Weights, int], tuple[Rung, Weights]]
 
 
 class Kept:
@@ -164,6 +166,15 @@ def climb(
                 seconds = min(int(clock() - begin), round(60 * minutes))
                 bar.advance(seconds - shown)
                 shown = seconds
+            cut = [one for one in climbing if one.rungs[-1].ended == "time"]
+            sharing = len(cut) + sum(one.rungs[-1].ended == "learned" for one in climbing)
+            for number, one in enumerate(cut):
+                if (now := clock()) >= end:
+                    break
+                until = now + (end - now) / (sharing - number)
+                one.rungs[-1] = _learn(
+                    one, lags[: height + 1], until, learn, kept, one.rungs[-1].updates
+                )
             climbing = [one for one in climbing if one.rungs[-1].ended == "learned"]
             if not climbing:
                 break
@@ -172,16 +183,18 @@ def climb(
     return climbs
 
 
-def _learn(one: Climb, lags: Sequence[int], until: float, learn: Learn, kept: Kept) -> Rung:
+def _learn(
+    one: Climb, lags: Sequence[int], until: float, learn: Learn, kept: Kept, begun: int = 0
+) -> Rung:
     """Learn the last of these lags with the weights of the one before, which may be kept, or must be
-    learned again.
+    learned again; or with those of so many updates that were made of it.
     """
     if one.weights is None and lags[:-1]:
         one.weights = kept.weights(one.setting, lags[:-1])
     if one.weights is None:
         for lag in lags[:-1]:
-            _, one.weights = learn(one.setting, lag, until, one.weights)
-    rung, one.weights = learn(one.setting, lags[-1], until, one.weights)
+            _, one.weights = learn(one.setting, lag, until, one.weights, 0)
+    rung, one.weights = learn(one.setting, lags[-1], until, one.weights, begun)
     kept.put(one.setting, lags, rung, one.weights)
     return rung
 

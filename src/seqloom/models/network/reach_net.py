@@ -187,13 +187,14 @@ def learn(
     lag: int,
     until: float,
     weights: Weights = None,
+    begun: int = 0,
     clock: Callable[[], float] = time.perf_counter,
 ) -> tuple[Rung, Weights]:
-    """Train one setting at one lag, from these weights, until it is learned, or the updates or the time are
-    over; return the rung and the weights.
+    """Train one setting at one lag, from these weights, of which so many updates were made at this lag, until
+    it is learned, or the updates or the time are over; return the rung and the weights.
     """
     if clock() >= until:
-        return Rung(lag, 0.0, 0, "time"), None
+        return Rung(lag, 0.0, begun, "time"), weights
     task = LagTraining(setting, lag)
     config = TrainConfig(
         optimizer="adam",
@@ -202,9 +203,10 @@ def learn(
         clip="norm" if setting.clip else "none",
         seed=setting.seed,
     )
-    score, step, ended = 0.0, 0, "updates"
+    score, step, ended = 0.0, begun, "updates"
     with torch.random.fork_rng(devices=[]):
         updater = Updater(task, config, torch.device("cpu"), initial=weights)
+        updater.cursor = (0, begun)  # no batch comes twice
         while step < setting.updates and ended == "updates":
             try:
                 updater.update(step, setting.updates, RATE)

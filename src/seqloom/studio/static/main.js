@@ -65,7 +65,7 @@ function changes(old, now, training) {
   const names = new Set(old.map((model) => model.name));
   return [
     ...old.filter((model) => !stamps.has(model.name)).map((model) => [true, `${model.name} was removed from ${model.path}.`]),
-    ...old.filter((model) => stamps.has(model.name) && stamps.get(model.name) !== model.stamp).map((model) => [true, `${model.name} was replaced; the new one is shown.`]),
+    ...old.filter((model) => stamps.has(model.name) && stamps.get(model.name) !== model.stamp).map((model) => [true, `${model.name} was replaced and is opened anew.`]),
     ...now.filter((model) => !names.has(model.name)).map((model) => [false, training ? "" : `${model.name} has come.`]),
   ];
 }

@@ -1,12 +1,21 @@
 // The whole state is in the address: #view?m=a&m=b&t=text&top=10. Defaults are left out.
 import { useEffect, useState } from "./html.js";
 
+// A part of an address as it was written, also where somebody cut it off within an escape.
+export function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
 export function read() {
   const [view, query] = location.hash.slice(1).split(/\?(.*)/s);
   const fields = new URLSearchParams(query ?? "");
   const options = {};
   for (const [key, value] of fields) if (key !== "m" && key !== "t") options[key] = value;
-  return { view: decodeURIComponent(view) || "compare", models: fields.getAll("m"), text: fields.get("t"), options };
+  return { view: decoded(view) || "compare", models: fields.getAll("m"), text: fields.get("t"), options };
 }
 
 export function written({ view, models = [], text = null, options = {} }) {

@@ -1,7 +1,8 @@
 // Text box, sliders, choices, and which models are looked at.
 import { html, useEffect, useRef, useState } from "./html.js";
 
-const MOST_TEXT = 50000; // characters that an address still holds
+export const MOST_TEXT = 50000; // characters that an address still holds
+export const leftOut = (whole) => `Of ${whole.toLocaleString("en")} characters, the first ${MOST_TEXT.toLocaleString("en")} are looked at.`;
 
 // The text that all views share; told after a pause, or at once with Ctrl-Enter; one that is too long is cut.
 export function TextBox({ value, onChange, label = "Text", rows = 3 }) {
@@ -16,7 +17,7 @@ export function TextBox({ value, onChange, label = "Text", rows = 3 }) {
   const tell = (whole) => {
     const text = whole.slice(0, MOST_TEXT);
     const cut = text.length < whole.length;
-    setSaid(cut ? `Of ${whole.length.toLocaleString("en")} characters, the first ${MOST_TEXT.toLocaleString("en")} are looked at.` : "");
+    setSaid(cut ? leftOut(whole.length) : "");
     if (cut) setDraft(text);
     last.current = text;
     onChange(text);

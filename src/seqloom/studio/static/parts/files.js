@@ -1,5 +1,6 @@
 // Files that a reader opens or drops, and files that a reader takes along.
 import { html, useState } from "./html.js";
+import { MOST_TEXT, leftOut } from "./controls.js";
 
 const MOST_FILE = 2_000_000; // bytes
 
@@ -9,9 +10,10 @@ export function take(name, text, kind = "text/plain") {
   setTimeout(() => URL.revokeObjectURL(url), 10000);
 }
 
-// A place for a file: `onText(content, name)`; what stands inside may be dropped on.
-export function FileBox({ label = "Open a file", accept, onText, children }) {
+// A place for a file: `onText(content, name)`; what stands inside may be dropped on; `cut`: no more than the address holds.
+export function FileBox({ label = "Open a file", accept, onText, cut = false, children }) {
   const [said, setSaid] = useState("");
+  const [left, setLeft] = useState("");
   const [over, setOver] = useState(false);
   const read = async (file) => {
     if (!file) return;
@@ -21,8 +23,10 @@ export function FileBox({ label = "Open a file", accept, onText, children }) {
     }
     try {
       const text = new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
+      const long = cut && text.length > MOST_TEXT;
       setSaid("");
-      onText(text, file.name);
+      setLeft(long ? leftOut(text.length) : "");
+      onText(long ? text.slice(0, MOST_TEXT) : text, file.name);
     } catch {
       setSaid(`${file.name} is not UTF-8 text.`);
     }
@@ -35,5 +39,5 @@ export function FileBox({ label = "Open a file", accept, onText, children }) {
   return html`<div class=${`filebox${over ? " over" : ""}`} onDragOver=${(event) => { event.preventDefault(); setOver(true); }}
     onDragLeave=${() => setOver(false)} onDrop=${drop}>${children}
     <label class="file" data-unsaved>${label}<input type="file" accept=${accept} onChange=${(event) => { read(event.target.files[0]); event.target.value = ""; }} /></label>
-    ${said && html`<p class="error" role="alert">${said}</p>`}</div>`;
+    ${left && html`<p class="note" role="status">${left}</p>`}${said && html`<p class="error" role="alert">${said}</p>`}</div>`;
 }

@@ -25,7 +25,7 @@ function useCell(box, steps) {
 function Lane({ values, signed, cell, label }) {
   const canvas = useRef(null), dark = useScheme();
   useLayoutEffect(() => {
-    paint(canvas.current, values.length, values[0]?.length ?? 0, (y, x) => [signed && values[y][x] > 0 ? "--warm" : "--cold", Math.abs(values[y][x])]);
+    paint(canvas.current, values.length, values[0]?.length ?? 0, (y, x) => [signed && values[y][x] > 0 ? "--hot" : "--cool", Math.abs(values[y][x])]);
   }, [values, signed, dark]);
   return html`<canvas ref=${canvas} class="lane" role="img" aria-label=${label} style=${{ width: `${cell * (values[0]?.length ?? 1)}px`, height: `${ROW * values.length}px` }}></canvas>`;
 }

@@ -20,7 +20,7 @@ export function unpacked(text, [rows, columns], bits) {
 // A dot for each share, darker by the root, so that small ones show.
 function draw(canvas, map) {
   const top = Math.max(map.most, 1e-6);
-  paint(canvas, map.rows, map.columns, (y, x) => ["--cold", Math.sqrt(map.of(y, x) / top)]);
+  paint(canvas, map.rows, map.columns, (y, x) => ["--cool", Math.sqrt(map.of(y, x) / top)]);
   return canvas;
 }
 

@@ -1,20 +1,33 @@
 // A view as a picture, or as one HTML file that opens offline.
 const download = (name, url) => Object.assign(document.createElement("a"), { download: name, href: url }).click();
 
+// What a canvas looks like is partly its own style, partly that of rules that speak of canvases.
+const LOOKS = ["width", "height", "display", "max-width", "opacity", "object-fit", "image-rendering", "background-color", "border-radius"];
+
+// A style sheet as it was written: read back from its rules, a browser leaves out shorthands that hold variables.
+async function textOf(sheet) {
+  try {
+    const answer = await fetch(sheet.href);
+    if (answer.ok) return await answer.text();
+  } catch { /* the server was stopped: better than nothing */ }
+  return [...sheet.cssRules].map((rule) => rule.cssText).join("\n");
+}
+
 async function copied(view) {
   const copy = view.cloneNode(true);
   const originals = [...view.querySelectorAll("canvas")];
   [...copy.querySelectorAll("canvas")].forEach((canvas, i) => {
     const picture = document.createElement("img");
     picture.src = originals[i].toDataURL();
-    picture.className = canvas.className;
+    const looks = getComputedStyle(originals[i]);
+    for (const name of LOOKS) picture.style.setProperty(name, looks.getPropertyValue(name));
     picture.alt = canvas.getAttribute("aria-label") ?? "";
     canvas.replaceWith(picture);
   });
   copy.querySelectorAll("[data-unsaved]").forEach((element) => element.remove());
   const fields = [...view.querySelectorAll("textarea")];
   [...copy.querySelectorAll("textarea")].forEach((element, i) => (element.textContent = fields[i].value));
-  const styles = [...document.styleSheets].filter((sheet) => !sheet.disabled).map((sheet) => [...sheet.cssRules].map((rule) => rule.cssText).join("\n")).join("\n");
+  const styles = (await Promise.all([...document.styleSheets].filter((sheet) => !sheet.disabled).map(textOf))).join("\n");
   return { copy, styles };
 }
 
@@ -38,9 +51,15 @@ export async function saveHtml(view, title) {
 
 export async function savePng(view, title) {
   const { copy, styles } = await copied(view);
-  const [width, height] = [view.scrollWidth, view.scrollHeight];
+  const width = view.clientWidth;
+  // without what is not saved it may be lower
+  copy.style.cssText = `position: absolute; left: 0; top: 0; visibility: hidden; width: ${width}px; max-width: none`;
+  document.body.append(copy);
+  const height = copy.scrollHeight;
+  copy.remove();
+  copy.style.cssText = `width: ${width}px; max-width: none`;
   const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-  svg.setAttribute("width", width);
+  svg.setAttribute("width", Math.max(width, innerWidth)); // what the style asks of the window holds here too
   svg.setAttribute("height", height);
   const inner = document.createElementNS("http://www.w3.org/2000/svg", "foreignObject");
   inner.setAttribute("width", "100%");

@@ -41,6 +41,9 @@ export const heat = (level) => `rgb(var(--warm) / ${Math.max(0, Math.min(0.8, le
 // From blue (negative) over nothing to red.
 export const twoSided = (value, most) => `rgb(var(${value > 0 ? "--warm" : "--cold"}) / ${Math.min(0.75, (0.75 * Math.abs(value)) / most).toFixed(3)})`;
 
+// From pale to blue: shares, the largest of which is `most`; by the root, so that small ones show.
+export const share = (value, most) => `rgb(var(--cold) / ${(0.72 * Math.sqrt(Math.min(1, value / most))).toFixed(3)})`;
+
 // Coloured text: pieces {text}; `colour(piece, i)`; pointing at, focusing or clicking a piece calls `onAt(i)`; the
 // arrow keys go through the pieces; `picked`: a set of those that are marked.
 export function Coloured({ pieces, colour, at, onAt, onPick, label, picked }) {

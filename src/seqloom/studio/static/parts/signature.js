@@ -5,7 +5,11 @@ import { saveHtml, savePng } from "./save.js";
 
 // Text as a shell and as Python write it.
 export const inShell = (text) => (/^[\w./:=@%+-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`);
-export const inPython = (text) => JSON.stringify(text).replace(/[\u007f-\uffff]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`);
+// A line for a terminal that prints JSON; what begins with a minus is no flag.
+export const command = (name, given, flags = "") => (given.some((one) => one.startsWith("-")) ? `seqloom ${name}${flags} --json -- ${given.map(inShell).join(" ")}` : `seqloom ${name} ${given.map(inShell).join(" ")}${flags} --json`);
+const quoted = (text) => JSON.stringify(text).replace(/[\u007f-\uffff]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`);
+export const inPython = (value) => (typeof value === "string" ? quoted(value) : value === null ? "None" : value === true ? "True" : value === false ? "False"
+  : Array.isArray(value) ? `[${value.map(inPython).join(", ")}]` : typeof value === "object" ? `{${Object.entries(value).map(([key, one]) => `${quoted(key)}: ${inPython(one)}`).join(", ")}}` : String(value));
 
 // `models`: as the server describes them; `terminal`, `python`: lines that give the same numbers.
 export function Signature({ view, models, text = null, seed = null, terminal = [], python = [] }) {

@@ -1,5 +1,5 @@
 // A comparison of one's own file: dropped or chosen, begun, watched, stopped.
-import { html, useRef, useState } from "./html.js";
+import { html, useEffect, useRef, useState } from "./html.js";
 import { ask } from "./ask.js";
 
 const MOST = 20e6; // bytes, as the server takes
@@ -11,7 +11,7 @@ export function Starter({ training }) {
   const [curve, setCurve] = useState(false);
   const [said, setSaid] = useState("");
   const [over, setOver] = useState(false);
-  const input = useRef(null);
+  const [input, box] = [useRef(null), useRef(null)];
   const take = (list) => {
     const found = [...list].slice(0, 2);
     const size = found.reduce((sum, file) => sum + file.size, 0);
@@ -37,13 +37,25 @@ export function Starter({ training }) {
       setSaid(error.message);
     }
   };
-  const drop = (event) => {
-    event.preventDefault();
-    setOver(false);
-    take(event.dataTransfer.files);
-  };
+  useEffect(() => { // anywhere on the page: a browser would leave it and open the file
+    const files = (event) => event.dataTransfer?.types.includes("Files");
+    const drag = (event) => files(event) && (event.preventDefault(), setOver(true));
+    const leave = (event) => event.relatedTarget || setOver(false);
+    const drop = (event) => {
+      if (!files(event)) return;
+      event.preventDefault();
+      setOver(false);
+      take(event.dataTransfer.files);
+      box.current.scrollIntoView({ block: "center" });
+    };
+    const heard = { dragover: drag, dragleave: leave, drop };
+    for (const [name, hear] of Object.entries(heard)) addEventListener(name, hear);
+    return () => {
+      for (const [name, hear] of Object.entries(heard)) removeEventListener(name, hear);
+    };
+  }, []);
   return html`<section class="starter" data-unsaved aria-label="Compare your own file"><h2>Compare models on your own file</h2>
-    <div class=${`drop ${over ? "over" : ""}`} onDragOver=${(event) => (event.preventDefault(), setOver(true))} onDragLeave=${() => setOver(false)} onDrop=${drop}>
+    <div ref=${box} class=${`drop ${over ? "over" : ""}`}>
       <p>${files.length ? files.map((file) => `${file.name} (${(file.size / 1000).toLocaleString("en", { maximumFractionDigits: 0 })} kB)`).join(" and ") : "Drop a file here: a text, a table with labels, words with tags, a series, or pairs of sentences (one table, or two files)."}</p>
       <p><button type="button" onClick=${() => input.current.click()}>${files.length ? "Another file" : "Choose a file"}</button>
         <input ref=${input} class="hidden" type="file" multiple tabindex="-1" aria-label="file to compare models on" onChange=${(event) => take(event.target.files)} /></p></div>

@@ -3,8 +3,8 @@ import { html, useMemo } from "../parts/html.js";
 import { useAsk } from "../parts/ask.js";
 import { Choice, Slider, TextBox } from "../parts/controls.js";
 import { Arcs, MapOf, Tokens, largest, unpacked } from "../parts/maps.js";
-import { Bars, Folded, Said, Table, number } from "../parts/shown.js";
-import { Signature, inPython, inShell } from "../parts/signature.js";
+import { Bars, Folded, Said, Table, number, share } from "../parts/shown.js";
+import { Signature, command, inPython } from "../parts/signature.js";
 import { Switch, usePointed } from "./attention.js";
 
 const TOP = 5;
@@ -83,7 +83,7 @@ export default function Alignments({ models, chosen, text, options, change }) {
         <p class="small soft">${target ? "The target" : "The translation"} comes from ...</p>
         <${Tokens} names=${shown.steps} colour=${() => "transparent"} at=${at !== null && at < shown.steps.length ? at : null} onAt=${setAt} label="the translation; choose a token" />
         <p class="small soft">... the source.</p>
-        <${Tokens} names=${shown.keys} colour=${(_, i) => `rgb(var(--cold) / ${(0.72 * Math.sqrt((row?.[i] ?? 0) / top)).toFixed(3)})`} at=${null} lead=${false} label="the source, coloured by what is looked at" />
+        <${Tokens} names=${shown.keys} colour=${(_, i) => share(row?.[i] ?? 0, top)} at=${null} lead=${false} label="the source, coloured by what is looked at" />
         <div class="detail" aria-live="polite">${row ? html`<p><code>${shown.steps[at]}</code> looks at</p><p>${largest(row, shown.keys)}</p>` : html`<span class="soft">Point at a token of the translation, or go through it with the arrow keys.</span>`}</div>
       </div><div>
         <${Switch} label="picture" value=${options.as ?? "map"} choices=${[["map", "Map"], ["lines", "Lines"]]} onChange=${(value) => set({ as: value === "map" ? null : value })} />
@@ -97,6 +97,6 @@ export default function Alignments({ models, chosen, text, options, change }) {
       <${Folded} title="All steps"><${Table} label="all candidates" columns=${[{ title: "step", of: (line) => line.step }, { title: "after", of: (line) => line.after }, { title: "token", of: (line) => line.token }, { title: "probability", of: (line) => number(line.probability), sort: (line) => line.probability }, { title: "becomes", of: (line) => line.becomes }]}
         rows=${found.steps.flatMap((each) => each.hypotheses.flatMap((one) => one.candidates.map((candidate) => ({ ...candidate, name: `${each.step} ${one.number} ${candidate.token}`, step: each.step, after: one.tokens.slice(-4).join(" ") || "-" })))).slice(0, 1500)} /><//>`}
     ${model && html`<${Signature} view="alignments" models=${[model]} text=${text}
-      terminal=${[`seqloom inspect trace ${inShell(model.path)} ${inShell(text)} --beams ${beams} --top ${TOP} --json`]}
+      terminal=${[command("inspect trace", [model.path, text], ` --beams ${beams} --top ${TOP}`), ...(read && shown ? [command("inspect alignment", [model.path, ...read])] : [])]}
       python=${["import seqloom", `seqloom.inspect.trace(${load}, ${inPython(text)}, beams=${beams}, top=${TOP}).data`, ...(read && shown ? [`seqloom.inspect.alignment(${load}, ${read.map(inPython).join(", ")}).data`] : [])]} />`}`;
 }

@@ -4,8 +4,8 @@ import { html, useEffect, useMemo, useRef, useState } from "../parts/html.js";
 import { useAsk } from "../parts/ask.js";
 import { Choice, TextBox } from "../parts/controls.js";
 import { Arcs, MapOf, Small, Tokens, largest, unpacked } from "../parts/maps.js";
-import { Coloured, Folded, Said, Table, number, twoSided, visible } from "../parts/shown.js";
-import { Signature, inPython, inShell } from "../parts/signature.js";
+import { Coloured, Folded, Said, Table, number, share, twoSided, visible } from "../parts/shown.js";
+import { Signature, command, inPython, inShell } from "../parts/signature.js";
 
 const BY = [["entropy", "entropy"], ["distance", "distance"], ["cost", "cost without it, bits a token"]];
 const SEEN = { "previous": "the token before", "next": "the token after", "itself": "the token itself", "first": "the first token", "same word": "the same word elsewhere", "diagonal": "the neighbourhood", "diffuse": "everything alike", "mixed": "no one pattern" };
@@ -54,13 +54,13 @@ function Grid({ found, maps, costs, by, layer, head, off, mode, onPick, onToggle
   let count = 0;
   return html`<div class="grid" ref=${box} role="group" aria-label="every head" aria-description="arrow keys go from head to head, x switches one off" onKeyDown=${key}>
     ${layers.map(({ name, i, rows }) => html`<div class="layer" key=${name}>
-      <div class="about"><b>${name.replace(".attention", "").replaceAll(".", " ")}</b>entropy ${number(mean(rows, "entropy"), 2)} bits<br />distance ${number(mean(rows, "distance"), 1)}
-        ${found.removable.includes(name) && html`<br /><button type="button" aria-pressed=${String(off.has(String(i)))} onClick=${() => onToggle(String(i))}>layer off</button>`}</div>
+      <div class="about"><b>${name.replace(".attention", "").replaceAll(".", " ")}</b>entropy ${number(mean(rows, "entropy"), 2)} bits${" "}<br />distance ${number(mean(rows, "distance"), 1)}
+        ${found.removable.includes(name) && html`${" "}<br /><button type="button" aria-pressed=${String(off.has(String(i)))} onClick=${() => onToggle(String(i))}>layer off</button>`}</div>
       <div class="heads">${rows.map((row) => {
-        const map = maps[count++], is = i === layer && row.head === head, cost = costs?.[`${name} ${row.head}`];
+        const map = maps[count++], is = i === layer && row.head === head, cost = costs?.[`${name} ${row.head}`], tinted = by === "cost" && cost !== undefined;
         const value = by === "cost" ? (cost === undefined ? "" : `${cost > 0 ? "+" : ""}${number(cost, 3)}`) : by === "distance" ? `${number(row.distance, 1)} away` : `${number(row.entropy, 2)} bits`;
-        return html`<button type="button" key=${row.head} class=${`head ${gone(i, row.head) ? "off" : ""}`} tabindex=${is ? 0 : -1} aria-pressed=${String(is)} data-layer=${i} data-head=${row.head}
-          style=${by === "cost" && cost !== undefined ? { backgroundColor: twoSided(cost, most) } : {}} onClick=${() => pick(i, row.head)}>
+        return html`<button type="button" key=${row.head} class=${`head${gone(i, row.head) ? " off" : ""}${tinted ? " tinted" : ""}`} tabindex=${is ? 0 : -1} aria-pressed=${String(is)} data-layer=${i} data-head=${row.head}
+          style=${tinted ? { backgroundColor: twoSided(cost, most) } : {}} onClick=${() => pick(i, row.head)}>
           ${map && html`<${Small} map=${map} />`}<span class="said">${`${name}, head ${row.head}${gone(i, row.head) ? ", switched off" : ""}: `}</span><b>${row.pattern}</b>${" "}<span data-value>${value}</span></button>`;
       })}</div></div>`)}</div>`;
 }
@@ -120,7 +120,7 @@ export default function Attention({ models, chosen, text, options, change }) {
   const lines = model?.task === "language model" || model?.task === "masked language model";
   const by = options.by === "cost" && !(lines && found?.removable.length) ? "entropy" : options.by ?? "entropy";
   const removal = useAsk(...(by === "cost" && found ? ["/studio/inspect/ablation", { model: model.name, data: { name: "text.txt", content: text } }] : [null]), model?.stamp);
-  const costs = useMemo(() => removal.values && Object.fromEntries(removal.values.data.rows.map((part) => [`${part.layer} ${part.part}`, part.bits_cost])), [removal.values]);
+  const costs = useMemo(() => removal.values && Object.fromEntries(removal.values.data.rows.filter((part) => /^\d+$/.test(part.part)).map((part) => [`${part.layer} ${part.part}`, part.bits_cost])), [removal.values]);
   const toggle = (name) => {
     const next = new Set(off);
     if (!next.delete(name)) next.add(name);
@@ -128,14 +128,14 @@ export default function Attention({ models, chosen, text, options, change }) {
   };
   const tint = (values) => {
     const top = Math.max(0.02, ...(values ?? [0]));
-    return (_, i) => `rgb(var(--cold) / ${(0.72 * Math.sqrt((values?.[i] ?? 0) / top)).toFixed(3)})`;
+    return (_, i) => share(values?.[i] ?? 0, top);
   };
   const which = all ? `mean of ${here.length} heads` : `head ${head}`;
   const pattern = all ? "" : here.find((line) => line.head === head)?.pattern ?? "";
   const stripe = pattern === "stripe" ? `mostly at ${visible(here.find((line) => line.head === head).stripe_token)}` : SEEN[pattern];
   const quoted = [text, ...(Array.isArray(read) ? [read[1]] : [])];
-  const shell = quoted.map(inShell).join(" "), python = quoted.length > 1 ? `(${quoted.map(inPython).join(", ")})` : inPython(text);
-  const path = model ? `${inShell(model.path)} ${shell}` : "", load = model ? `seqloom.load(${inPython(model.path)}), ${python}` : "";
+  const python = quoted.length > 1 ? `(${quoted.map(inPython).join(", ")})` : inPython(text);
+  const given = model ? [model.path, ...quoted] : [], load = model ? `seqloom.load(${inPython(model.path)}), ${python}` : "";
   const chosenHead = all ? "" : `, head=${head}`;
   return html`<h1>Attention</h1>
     <p class="soft">Where each token looks. Every head has a small map: what looks runs down, what is looked at runs across. Choose one, then point at a token.</p>
@@ -176,6 +176,6 @@ export default function Attention({ models, chosen, text, options, change }) {
       </div>
       ${shown.size === 1 && map.rows <= 128 && html`<${Folded} title="The weights"><${Table} label="weights" columns=${[{ title: "looks", of: (line) => line.name }, ...shown.keys.map((name, x) => ({ title: visible(name), of: (line) => number(map.of(line.y, x)) }))]} rows=${shown.steps.map((name, y) => ({ name: `${y + 1} ${visible(name)}`, y }))} /><//>`}`}</div></div>`}
     ${model && html`<${Signature} view="attention" models=${[model]} text=${text}
-      terminal=${[`seqloom inspect heads ${path} --json`, `seqloom inspect attention ${path} --layer ${layer}${all ? "" : ` --head ${head}`} --json`, ...(off.size ? [`seqloom inspect without ${path} --off ${list.join(",")} --json`] : []), ...(by === "cost" ? [`printf %s ${inShell(text)} > text.txt && seqloom inspect ablation ${inShell(model.path)} text.txt --json`] : [])]}
+      terminal=${[command("inspect heads", given), command("inspect attention", given, ` --layer ${layer}${all ? "" : ` --head ${head}`}`), ...(off.size ? [command("inspect without", given, ` --off ${list.join(",")}`)] : []), ...(by === "cost" ? [`printf %s ${inShell(text)} > text.txt && seqloom inspect ablation ${inShell(model.path)} text.txt --json`] : [])]}
       python=${["import seqloom", `seqloom.inspect.heads(${load}).data["rows"]`, `seqloom.inspect.attention(${load}, layer=${layer}${chosenHead}).data`, ...(off.size ? [`seqloom.inspect.without(${load}, off=${JSON.stringify(list)}).data`] : []), ...(by === "cost" ? [`seqloom.inspect.ablation(seqloom.load(${inPython(model.path)}), ${inPython(text)}).data`] : [])]} />`}`;
 }

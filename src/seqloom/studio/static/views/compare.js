@@ -12,6 +12,7 @@ import { Starter } from "../parts/starter.js";
 import { Bars, Coloured, Legend, Said, Table, heat, number, visible } from "../parts/shown.js";
 import { Signature, inPython, inShell } from "../parts/signature.js";
 
+const CURVES = 8; // that are told apart by colour
 const ROWS = 6, EVERY = 420; // bars of a model; milliseconds between two models of the walk
 const question = (model, text) => ["/studio/passage", { model: model.name, text, top: 1, excerpt: true, stamp: model.stamp }];
 
@@ -77,10 +78,13 @@ function Cooling({ rungs, current, all, text, heldOut, options, comparison, view
       ${text !== heldOut && html`<button type="button" onClick=${() => change({ text: null, options: { at: null } })}>The held-out lines again</button>`}</details>`;
 }
 
-function LessData({ comparison }) {
+// Curves of the models on the front and of the chosen one; of many, the others stay behind them.
+function LessData({ comparison, at }) {
   const unit = comparison.size_unit ?? "", curve = Object.entries(comparison.curve ?? {}).filter(([, points]) => points.length > 1);
   if (!curve.length) return null;
-  const series = curve.map(([name, points]) => ({ name, dots: true, points: points.map((point) => [point[unit], point[comparison.measure]]) }));
+  const first = [...new Set([at, comparison.best, ...(comparison.front ?? []).toReversed()])].filter((name) => curve.some(([one]) => one === name));
+  const shown = curve.length > CURVES ? first.slice(0, CURVES) : curve.map(([name]) => name);
+  const series = curve.sort(([a], [b]) => shown.includes(a) - shown.includes(b)).map(([name, points]) => ({ name, hue: Math.max(0, shown.indexOf(name)), faint: !shown.includes(name), dots: shown.includes(name), points: points.map((point) => [point[unit], point[comparison.measure]]) }));
   return html`<section><h2>With less data</h2><${Curves} series=${series} label="learning curves" xLabel=${`${unit} of training data`} yLabel=${comparison.measure_title} logX table height=${290} shown=${(value) => form(comparison.measure_form, value)} /></section>`;
 }
 
@@ -109,7 +113,7 @@ export default function Compare({ comparison, comparisons, training, all, models
     { title: "training", of: (one) => (one.train_seconds == null ? "-" : `${number(one.train_seconds, 1)} s`), sort: (one) => one.train_seconds },
     { title: "memory", of: (one) => bytes(one.peak_memory), sort: (one) => one.peak_memory },
   ];
-  const figures = html`<${Front} rows=${rows} comparison=${found} at=${row?.name} onPick=${pick} /><${LessData} comparison=${found} />`;
+  const figures = html`<${Front} rows=${rows} comparison=${found} at=${row?.name} onPick=${pick} /><${LessData} comparison=${found} at=${row?.name} />`;
   const spoken = reads ? current : known.get(row?.model);
   return html`<div class="headed"><h1>Compare</h1>
       ${(comparisons ?? []).length > 1 && html`<${Choice} label="comparison" value=${options.c ?? comparisons[0].name} onChange=${(name) => change({ models: [], text: null, options: { c: name === comparisons[0].name ? null : name, at: null } }, true)}
@@ -131,6 +135,6 @@ export default function Compare({ comparison, comparisons, training, all, models
       rows=${others} /></details>`}
     <${Starter} training=${training} />
     <${Signature} view="compare" models=${spoken ? [spoken] : []} text=${reads ? text : null}
-      terminal=${current && reads ? [`seqloom inspect surprisal ${inShell(current.path)} ${inShell(text)} --json`] : path ? [`seqloom info ${inShell(path)}`] : []}
+      terminal=${current && reads ? [`curl -s ${location.origin}/studio/passage -d ${inShell(JSON.stringify({ model: current.name, text, top: 1, excerpt: true }))}`] : path ? [`seqloom info ${inShell(path)}`] : []}
       python=${current && reads ? ["import seqloom", "from seqloom.studio.following import coloured", `coloured(seqloom.load(${inPython(current.path)}), ${inPython(text)}, 1, excerpt=True)`] : path ? ["import seqloom", `seqloom.load(${inPython(path)})`] : []} />`;
 }

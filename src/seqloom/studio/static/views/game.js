@@ -58,6 +58,7 @@ export default function Game({ models, chosen, text, options, comparison, change
   const bars = [...counts.map((n, i) => [String(i + 1), n]), ["more", ranks.length - counts.reduce((a, b) => a + b, 0)]];
   const same = [{ name: "you", mean: answer.values?.per_byte, own: true }, ...rivals.map((model, i) => ({ name: model.name, mean: others[i]?.values?.per_byte, answer: others[i] }))];
   const end = next ?? text.length;
+  const paid = shown && ranks.length > 0;
   return html`<h1>Guess the text</h1>
     <p class="soft">Shannon's game: guess the next character until you are right. How many guesses you need is a code for the text, so you have bits per byte like any model. Ends of lines are told; capitals count.</p>
     <div class="game">
@@ -81,5 +82,6 @@ export default function Game({ models, chosen, text, options, comparison, change
         ${rows.length > 0 && html`<section aria-label="you in the table"><h2>You in the table</h2><${Rungs} rows=${rows} comparison=${comparison} at="you" /><p class="soft small">Models are measured on all held-out text, you on ${ranks.length} characters: the intervals say how much that matters.</p></section>`}</div>`}
     <details><summary>How guesses become bits</summary><p>Somebody who guesses exactly like you, told only how many guesses each character took, could write the text. So a character costs what its number of guesses costs in a code. The code learns from your guesses: a number that came k times among n so far costs log2((n + 2) / (k + 2p)) bits, where p = 1/2 for one guess, 1/6 for two, 1/12 for three, and so on. "Tell me" counts as guessing the rest from the most usual character on. The interval resamples words.</p><${Legend} unit="bits" /></details>
     <${Signature} view="game" models=${shown ? rivals : []} text=${text} terminal=${[`curl -s ${location.origin}${PATH} -d ${inShell(JSON.stringify({ text, start, guesses: ranks }))}`]}
-      python=${["from seqloom.studio.shannon import played", `played(${inPython(text)}, ${start}, ${JSON.stringify(ranks)})`]} />`;
+      python=${[...(paid ? ["import seqloom"] : []), `from seqloom.studio.shannon import ${paid ? "by_model, places, " : ""}played`, `text = ${inPython(text)}`, `played(text, ${start}, ${JSON.stringify(ranks)})`,
+        ...(paid ? rivals.map((model) => `by_model(seqloom.load(${inPython(model.path)}), text, places(text, ${start}, ${ranks.length}))`) : [])]} />`;
 }

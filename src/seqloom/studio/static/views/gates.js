@@ -4,10 +4,11 @@ import { useAsk } from "../parts/ask.js";
 import { Choice, Slider, TextBox } from "../parts/controls.js";
 import { Lanes, Traces } from "../parts/lanes.js";
 import { Coloured, Folded, Said, Table, number, percent, twoSided, visible } from "../parts/shown.js";
-import { Signature, inPython, inShell } from "../parts/signature.js";
+import { Signature, command, inPython } from "../parts/signature.js";
 
 const SIGNED = new Set(["gates.g", "gates.n", "c", "h", "state"]);
 const ROWS = 24; // units that are shown first
+const LIKE = 8; // places where a unit is alike
 const SORTS = {
   memory: ["the longest memory first", (a, b) => b.half_life - a.half_life],
   open: ["most often open first", (a, b) => b.open - a.open],
@@ -57,14 +58,23 @@ const HELD = { own: "as it is", 0: "held at 0", 1: "held at 1", mean: "held at i
 const KEEPS = { lstm: "f", gru: "z" };
 
 // What a gate is worth: the cost of the text with it held. All gates and values come in one answer.
+// Which part is held: all layers, one, or a unit of it, as the library's options say it.
+function heldPart(data, options, unit) {
+  const scope = options.over === "unit" && unit === null ? "layer" : ["layer", "unit"].includes(options.over) ? options.over : "all";
+  const layer = Math.max(0, data.layers.indexOf(data.layer));
+  return [scope, { ...(scope === "all" ? {} : { layer }), ...(scope === "unit" ? { unit } : {}) }];
+}
+
+const flagged = (values) => Object.entries(values).map(([name, value]) => ` --${name} ${value}`).join("");
+const given = (values) => Object.entries(values).map(([name, value]) => `, ${name}=${value}`).join("");
+
 function Clamp({ model, data, text, options, set, unit }) {
   const gates = Object.keys(data.lanes).filter((name) => name.startsWith("gates.")).map(short);
   const [gate, value] = (options.hold ?? "").split("=");
   const chosen = gates.includes(gate) ? gate : KEEPS[data.kind] ?? gates[0];
   const held = value in HELD ? value : "own";
-  const scope = options.over === "unit" && unit === null ? "layer" : ["layer", "unit"].includes(options.over) ? options.over : "all";
-  const layer = Math.max(0, data.layers.indexOf(data.layer));
-  const answer = useAsk("/studio/inspect/clamp", { model: model.name, text, ...(scope === "all" ? {} : { layer }), ...(scope === "unit" ? { unit } : {}) }, model.stamp);
+  const [scope, part] = heldPart(data, options, unit);
+  const answer = useAsk("/studio/inspect/clamp", { model: model.name, text, ...part }, model.stamp);
   const found = answer.values?.data;
   const row = found?.rows.find((one) => one.gate === chosen && one.value === held);
   const more = useMemo(() => { const costs = found?.costs[`${chosen}=${held}`]; return costs ? costs.map((cost, i) => cost - found.own[i]) : found?.own.map(() => 0); }, [found, chosen, held]);
@@ -90,7 +100,7 @@ function Clamp({ model, data, text, options, set, unit }) {
 function Like({ model, data, row, text, options, comparison, set, like }) {
   const heldOut = comparison?.held_out ?? "";
   const where = options.in === "text" || !heldOut ? "text" : "held";
-  const body = { model: model.name, text, unit: row.unit, at: like, count: 8 };
+  const body = { model: model.name, text, unit: row.unit, at: like, count: LIKE };
   if (data.number !== null) body.layer = data.number;
   if (where === "held") body.corpus = { name: "held-out.txt", content: heldOut };
   const answer = useAsk("/studio/inspect/similar", body, model.stamp);
@@ -135,6 +145,9 @@ export default function Gates({ models, chosen, text, options, comparison, chang
   const own = useMemo(() => row && place.has(row.unit) ? new Map(Object.entries(data.lanes).map(([name, lane]) => [name, lane.values[place.get(row.unit)]])) : null, [data, row, place]);
   const pointed = at && rows[at[0]];
   const flag = layer === null ? "" : ` --layer ${layer}`;
+  const clamps = data && KEEPS[data.kind] && data.searchable && (model.views === null || model.views.includes("clamp"));
+  const over = clamps && heldPart(data, options, row ? unit : null)[1];
+  const alike = row && options.in === "text" && /^\d+$/.test(options.like ?? "") && { ...(layer === null ? {} : { layer }), unit, at: Number(options.like), count: LIKE };
   return html`<h1>Gates and states</h1>
     <p class="soft">How a recurrent network reads: a row is a unit, a column a token. Units that keep their value longest stand at the top.</p>
     <${TextBox} rows=${3} value=${text} onChange=${(value) => change({ text: value, options: { like: null } })} />
@@ -147,12 +160,12 @@ export default function Gates({ models, chosen, text, options, comparison, chang
     ${!model && html`<p class="soft">There is no recurrent network here: \`seqloom fit lstm\` trains one.</p>`}
     <${Said} answer=${answer} />
     ${data && html`
-      <p class="legend"><span><i style=${{ backgroundColor: "rgb(var(--cold) / .06)" }}></i>gate closed</span><span><i style=${{ backgroundColor: "rgb(var(--cold))" }}></i>gate open</span><span><i style=${{ backgroundColor: "rgb(var(--warm))" }}></i>state above zero</span><span><i style=${{ backgroundColor: "rgb(var(--cold))" }}></i>below</span></p>
+      <p class="legend"><span><i style=${{ backgroundColor: "rgb(var(--cool) / .06)" }}></i>gate closed</span><span><i style=${{ backgroundColor: "rgb(var(--cool))" }}></i>gate open</span><span><i style=${{ backgroundColor: "rgb(var(--hot))" }}></i>state above zero</span><span><i style=${{ backgroundColor: "rgb(var(--cool))" }}></i>below</span></p>
       <${Lanes} label="gates and states along the text" lanes=${lanes} steps=${data.steps} rows=${rows} at=${at} chosen=${rows.findIndex((one) => one.unit === unit)} onAt=${setAt} onPick=${(i) => set({ unit: rows[i].unit, like: null }, true)} />
       <div class="detail" aria-live="polite" data-pointed>${pointed ? html`<code>${visible(data.steps[at[1]])}</code> unit ${pointed.unit}: ${Object.entries(data.lanes).filter(([name]) => name !== "state").map(([name, lane]) => html`<span class="pair">${short(name)} ${number(lane.values[place.get(pointed.unit)][at[1]], 3)}</span>`)}` : html`<span class="soft">Point at a lane to read its numbers; click a row to look at that unit alone.</span>`}</div>
       ${data.units.length < data.rows.length && html`<p class="soft small">Of ${data.rows.length.toLocaleString("en")} units, the ${data.units.length} that remember longest are here; any of them can be chosen in the table.</p>`}
       ${row && own && html`<${Unit} ...${{ model, data, row, values: own, text, options, comparison, set }} />`}
-      ${KEEPS[data.kind] && data.searchable && (model.views === null || model.views.includes("clamp")) && html`<${Clamp} key=${model.name} ...${{ model, data, text, options, set, unit: row ? unit : null }} />`}
+      ${clamps && html`<${Clamp} key=${model.name} ...${{ model, data, text, options, set, unit: row ? unit : null }} />`}
       <h2>All units</h2>
       <p class="soft">${row ? "" : "Choose a unit to see its lanes and the text coloured by it. "}Half-life is after how many steps half of a value is left.</p>
       <div class="tall"><${Table} label="units" best=${unit} columns=${[
@@ -169,6 +182,7 @@ export default function Gates({ models, chosen, text, options, comparison, chang
       ]} rows=${data.ranges} /><//>
       ${data.said.map((line) => html`<p class="soft">${line}</p>`)}`}
     ${model && html`<${Signature} view="gates" models=${[model]} text=${text}
-      terminal=${[`seqloom inspect units ${inShell(model.path)} ${inShell(text)}${flag} --json`, `seqloom inspect gates ${inShell(model.path)} ${inShell(text)}${flag}${unit === null ? "" : ` --unit ${unit}`} --json`]}
-      python=${["import seqloom", `model = seqloom.load(${inPython(model.path)})`, `seqloom.inspect.units(model, ${inPython(text)}${layer === null ? "" : `, layer=${layer}`}).data`, `seqloom.inspect.gates(model, ${inPython(text)}${layer === null ? "" : `, layer=${layer}`}${unit === null ? "" : `, unit=${unit}`}).data`]} />`}`;
+      terminal=${[command("inspect units", [model.path, text], flag), command("inspect gates", [model.path, text], `${flag}${unit === null ? "" : ` --unit ${unit}`}`), ...(clamps ? [command("inspect clamp", [model.path, text], flagged(over))] : []), ...(alike ? [command("inspect similar", [model.path, text], flagged(alike))] : [])]}
+      python=${["import seqloom", `model = seqloom.load(${inPython(model.path)})`, `seqloom.inspect.units(model, ${inPython(text)}${layer === null ? "" : `, layer=${layer}`}).data`, `seqloom.inspect.gates(model, ${inPython(text)}${layer === null ? "" : `, layer=${layer}`}${unit === null ? "" : `, unit=${unit}`}).data`,
+        ...(clamps ? [`seqloom.inspect.clamp(model, ${inPython(text)}${given(over)}).data`] : []), ...(alike ? [`seqloom.inspect.similar(model, ${inPython(text)}${given(alike)}).data`] : [])]} />`}`;
 }

@@ -25,7 +25,7 @@ export const VIEWS = [
 
   { group: "inside", name: "step", title: "Step by step", fits: language, start: firstLine, style: "inside.css", load: () => import("./step.js") },
   { group: "inside", name: "gates", title: "Gates and states", fits: part("recurrent"), start: fewLines, style: "inside.css", load: () => import("./gates.js") },
-  { group: "inside", name: "reach", title: "Gradient reach", fits: (model) => language(model) && (part("recurrent")(model) || part("attention")(model)), start: firstLine, style: "inside.css", load: () => import("./reach.js") },
+  { group: "inside", name: "reach", title: "Gradient reach", fits: (model) => language(model) && (part("recurrent")(model) || part("attention")(model)), start: fewLines, style: "inside.css", load: () => import("./reach.js") },
   { group: "inside", name: "attention", title: "Attention", fits: part("attention"), start: firstLine, style: "attention.css", load: () => import("./attention.js") },
   { group: "inside", name: "alignments", title: "Alignments", fits: (model) => model.task === "translator", start: firstLine, style: "attention.css", load: () => import("./alignments.js") },
   { group: "data", name: "runs", title: "Runs", fits: () => false, // it looks at runs, saved or not

@@ -7,7 +7,7 @@ import { FileBox } from "../parts/files.js";
 import { None } from "../parts/none.js";
 import { Axes, path, useWidth } from "../parts/plots.js";
 import { Bars, Folded, Said, Table, number, visible } from "../parts/shown.js";
-import { Signature, inPython, inShell } from "../parts/signature.js";
+import { Signature, command, inPython, inShell } from "../parts/signature.js";
 
 const BUNDLED = "data:tinyshakespeare"; // the text that comes with seqloom
 const ROWS = 8;
@@ -59,6 +59,7 @@ export default function Ngrams({ models, chosen, text, options, change }) {
   const found = answer.values?.data;
   const rows = useMemo(() => found?.rows.map((row) => ({ ...row, name: row.order })) ?? [], [found]);
   if (!model) return html`<${None} title="n-grams" what="n-gram model" command="seqloom fit ngram text.txt -o model" />`;
+  const where = file ? file.name : corpus;
   const push = (next) => change({ text: found.before + next, options: { token: null } }, true);
   const columns = [
     { title: "order", of: (row) => row.order }, { title: "n-gram", of: (row) => row.ngram }, { title: "count", of: (row) => whole(row.count) }, { title: "of", of: (row) => whole(row.total) },
@@ -81,10 +82,10 @@ export default function Ngrams({ models, chosen, text, options, change }) {
         <${Bars} label=${`after ${one.context || "anything"}`} whole=${Math.max(one.tokens[0].probability, 0.05)} rows=${one.tokens.map((row) => ({ key: row.token + row.text, name: row.token, title: `${row.count === null ? "" : `counted ${whole(row.count)} times; `}go on with ${visible(row.text)}`, value: row.probability, onClick: () => push(row.text) }))} /></section>`)}</div>
       <h2>The lines behind it</h2>
       <${FileBox} label=${file ? `${file.name}: open another` : "Look in a text of your own"} accept=".txt" onText=${(content, name) => setFile({ name, content })}>
-        ${found.places ? html`<p class="soft">${found.places.count ? html`<code>${found.places.ngram}</code> occurs ${whole(found.places.count)} times in ${file?.name ?? "the text that comes with seqloom"}.` : html`<code>${found.places.ngram}</code> does not occur in ${file?.name ?? "the text that comes with seqloom"}.`}</p>
+        ${found.places ? html`<p class="soft">${found.places.count ? html`<code>${found.places.ngram}</code> occurs ${found.places.count === 1 ? "once" : `${whole(found.places.count)} times`} in ${file?.name ?? "the text that comes with seqloom"}.` : html`<code>${found.places.ngram}</code> does not occur in ${file?.name ?? "the text that comes with seqloom"}.`}</p>
         <ol class="behind">${found.places.lines.map((line, i) => html`<li key=${i}><small>${found.places.kind} ${whole(line.unit)}</small> <q>${line.text.slice(0, line.at[0])}<mark>${line.text.slice(...line.at)}</mark>${line.text.slice(line.at[1])}</q></li>`)}</ol>` : null}<//>
       <${Discount} model=${model} text=${text} at=${found.number - 1} options=${options} set=${set} corpus=${file} />`}
     <${Signature} view="ngrams" models=${[model]} text=${text}
-      terminal=${[`seqloom inspect backoff ${inShell(model.path)} ${inShell(text)} --token ${found?.number ?? 1} --continuations ${ROWS} --corpus ${file ? inShell(file.name) : BUNDLED} --json`, `seqloom inspect discounts ${inShell(model.path)} ${inShell(text)}${file ? ` --corpus ${inShell(file.name)}` : ""} --json`]}
-      python=${["import seqloom", `model = seqloom.load(${inPython(model.path)})`, `seqloom.inspect.backoff(model, ${inPython(text)}, token=${found?.number ?? 1}, continuations=${ROWS}).data`, `seqloom.inspect.discounts(model, ${inPython(text)}${file ? `, corpus=${inPython(file.name)}` : ""}).data`]} />`;
+      terminal=${[command("inspect backoff", [model.path, text], ` --token ${found?.number ?? 1} --continuations ${ROWS}${where ? ` --corpus ${inShell(where)}` : ""}`), command("inspect discounts", [model.path, text], file ? ` --corpus ${inShell(file.name)}` : "")]}
+      python=${["import seqloom", `model = seqloom.load(${inPython(model.path)})`, `seqloom.inspect.backoff(model, ${inPython(text)}, token=${found?.number ?? 1}, continuations=${ROWS}${where ? `, corpus=${inPython(where)}` : ""}).data`, `seqloom.inspect.discounts(model, ${inPython(text)}${file ? `, corpus=${inPython(file.name)}` : ""}).data`]} />`;
 }

@@ -7,7 +7,9 @@ import { Choice, Slider, TextBox } from "../parts/controls.js";
 import { Answers, Explained, Options, Whole, together, Words } from "../parts/answers.js";
 import { FileBox, take } from "../parts/files.js";
 import { Said } from "../parts/shown.js";
-import { Signature, inPython, inShell } from "../parts/signature.js";
+import { Signature, command, inPython, inShell } from "../parts/signature.js";
+
+const MOST_LINES = 1000; // of a question; a server takes a few more
 
 const curl = (path, body) => `curl -s ${location.origin}${path} -d ${inShell(JSON.stringify(body))}`;
 const object = (text, otherwise) => {
@@ -91,7 +93,7 @@ function Write({ model, text, options, change, set }) {
     ${state.asked && html`<div class="written" aria-label="what was written" role="group" tabindex="0"><span class="soft">${state.asked.prompt}</span><span data-written>${state.text}</span>${state.running && html`<span class="caret" aria-hidden="true">▍</span>`}</div>
       <${Rate} state=${state} />${!same && html`<p class="soft small">The prompt or the options have changed since.</p>`}`}
     <${Signature} view="play" models=${[model]} text=${text} seed=${values.seed}
-      terminal=${[`seqloom generate ${inShell(model.path)} ${inShell(text)} ${flags}`, curl("/v1/completions", body)]}
+      terminal=${[`seqloom generate ${flags} ${text.startsWith("-") ? "-- " : ""}${inShell(model.path)} ${inShell(text)}`, curl("/v1/completions", body)]}
       python=${["import seqloom", `seqloom.load(${inPython(model.path)}).generate(${inPython(text)}, ${given})`]} />`;
 }
 
@@ -138,7 +140,8 @@ const seriesOf = (text, verb) => (verb.numbers && /^[\s\d.,;eE+-]+$/.test(text) 
 
 function Ask({ model, verb, text, options, change, set, can }) {
   const asked = object(options.opt ?? "{}", {});
-  const inputs = useMemo(() => inputsOf(seriesOf(text, verb), verb), [text, verb]);
+  const lines = useMemo(() => inputsOf(seriesOf(text, verb), verb), [text, verb]);
+  const inputs = useMemo(() => lines.slice(0, MOST_LINES), [lines]);
   const body = { model: model.name, inputs, ...asked };
   const answer = useAsk(...(inputs.length ? [`/${verb.name}`, body] : [null]), model.stamp);
   const results = answer.values?.results ?? null;
@@ -153,9 +156,10 @@ function Ask({ model, verb, text, options, change, set, can }) {
   const lists = one ? together(one) : [];
   const explains = one && can.views?.includes("explanation") && verb.name !== "score" && (typeof inputs[at] === "string" || Array.isArray(inputs[at]));
   const place = model.task === "tagger" ? { word } : model.task === "translator" ? { step: word } : {};
-  return html`<${FileBox} label="Open a file" accept=".txt,.tsv,.csv,.jsonl" onText=${(content) => change({ text: content })}>
+  return html`<${FileBox} cut label="Open a file" accept=".txt,.tsv,.csv,.jsonl" onText=${(content) => change({ text: content })}>
       <${TextBox} label=${`One line, one input: ${verb.input}`} rows=${5} value=${text} onChange=${(value) => change({ text: value, options: { row: null, word: null } })} /><//>
     ${Object.keys(verb.options).length > 0 && html`<details class="more" open=${Object.keys(asked).length > 0}><summary>Options of ${verb.name}</summary><div class="controls" data-unsaved><${Options} schema=${verb.options} values=${asked} onChange=${option} /></div></details>`}
+    ${inputs.length < lines.length && html`<p class="note" role="status">Of ${lines.length.toLocaleString("en")} lines, the first ${MOST_LINES.toLocaleString("en")} are asked.</p>`}
     <${Said} answer=${answer} />
     ${results && html`<${Answers} inputs=${inputs} results=${results} at=${at} onAt=${(i) => set({ row: i ? i + 1 : null, word: null })} />
       <p class="go" data-unsaved><button type="button" onClick=${() => take(`${verb.name}.jsonl`, results.map((found, i) => JSON.stringify({ row: i + 1, ...found })).join("\n") + "\n", "application/x-ndjson")}>Download the answers</button></p>`}
@@ -163,7 +167,7 @@ function Ask({ model, verb, text, options, change, set, can }) {
       <${Whole} answer=${one} />
       ${"step" in place && explains && html`<div class="controls" data-unsaved><${Slider} label="token of the translation" min="1" max="40" value=${word} onChange=${(value) => set({ word: value > 1 ? value : null })} /></div>`}
       ${explains && html`<${Explained} model=${model} text=${inputs[at]} options=${place} />`}</section>`}
-    <${Signature} view="play" models=${[model]} text=${text} terminal=${inputs.length ? [curl(`/${verb.name}`, body), ...(explains && typeof inputs[at] === "string" ? [`seqloom inspect explanation ${inShell(model.path)} ${inShell(inputs[at])}${Object.entries(place).map(([name, value]) => ` --${name} ${value}`).join("")} --json`] : [])] : []} />`;
+    <${Signature} view="play" models=${[model]} text=${text} python=${inputs.length ? ["import seqloom", "from seqloom.studio.playing import answers", `answers(seqloom.load(${inPython(model.path)}), ${inPython(verb.name)}, ${inPython(inputs)}${Object.entries(asked).map(([name, value]) => `, ${name}=${inPython(value)}`).join("")})`, ...(explains ? [`seqloom.inspect.explanation(seqloom.load(${inPython(model.path)}), ${inPython(inputs[at])}${Object.entries(place).map(([name, value]) => `, ${name}=${value}`).join("")}).data`] : [])] : []} terminal=${inputs.length ? [curl(`/${verb.name}`, body), ...(explains && typeof inputs[at] === "string" ? [command("inspect explanation", [model.path, inputs[at]], Object.entries(place).map(([name, value]) => ` --${name} ${value}`).join(""))] : [])] : []} />`;
 }
 
 export default function Play({ models, chosen, text, options, change }) {

@@ -4,7 +4,7 @@ import { askOnce, useAsk, useAsked } from "../parts/ask.js";
 import { Choice, Picker, Slider, TextBox } from "../parts/controls.js";
 import { Curves } from "../parts/curves.js";
 import { Said, Table } from "../parts/shown.js";
-import { Signature, inPython, inShell } from "../parts/signature.js";
+import { Signature, command, inPython } from "../parts/signature.js";
 
 const PATH = "/studio/inspect/gradients";
 const MOST = 6; // models at a time
@@ -90,6 +90,6 @@ export default function Reach({ models, chosen, text, options, change }) {
     ${found.some(Boolean) && html`<ul class="said">${picked.map((model, i) => answers[i]?.values && html`<li key=${model.name}><b>${model.name}</b>: ${answers[i].values.summary.join(" ")}</li>`)}</ul>`}
     <${Fresh} options=${options} set=${set} />
     <${Signature} view="reach" models=${picked} text=${text} seed=${asked ? 0 : null}
-      terminal=${[...picked.map((model) => `seqloom inspect gradients ${inShell(model.path)} ${inShell(text)} --json`), ...(asked ? [`seqloom inspect gradients --cell ${FRESH.cell.join(",")} --start normal --hidden ${FRESH.hidden} --gain ${options.gain} --json`] : [])]}
+      terminal=${[...picked.map((model) => command("inspect gradients", [model.path, text])), ...(asked ? [`seqloom inspect gradients --cell ${FRESH.cell.join(",")} --start normal --hidden ${FRESH.hidden} --gain ${options.gain} --json`] : [])]}
       python=${["import seqloom", ...picked.map((model) => `seqloom.inspect.gradients(seqloom.load(${inPython(model.path)}), ${inPython(text)}).data`), ...(asked ? [`seqloom.inspect.gradients(cell=("rnn", "lstm", "gru"), start="normal", hidden=${FRESH.hidden}, gain=${options.gain}).data`] : [])]} />`;
 }

@@ -1,5 +1,6 @@
 // Runs: how training goes or went, of one or several networks, while it is written, with the advice beside it.
 import { html, useEffect, useMemo, useRef, useState } from "../parts/html.js";
+import { decoded } from "../parts/address.js";
 import { ask, useAsk } from "../parts/ask.js";
 import { Choice, Slider } from "../parts/controls.js";
 import { Curves } from "../parts/curves.js";
@@ -7,6 +8,7 @@ import { Bars, Folded, Said, Table, number, percent } from "../parts/shown.js";
 import { Signature, inPython, inShell } from "../parts/signature.js";
 
 const [EVERY, SELDOM] = [2000, 6000]; // milliseconds between two looks at a log that is written, and at others
+const [WRITERS, TOKENS] = [4, 200]; // models that write a sample, and how much
 const X = { steps: "step", tokens: "tokens", seconds: "seconds" };
 
 // Asked again and again while the page is seen; `act` returns how long to wait.
@@ -104,14 +106,14 @@ function Inside({ run, several }) {
 }
 
 function Written({ model, seed, change }) {
-  const answer = useAsk(...(seed === null ? [null] : ["/v1/completions", { model: model.name, prompt: "", max_tokens: 200, seed }]), model.stamp);
-  return html`<div><p><button type="button" onClick=${() => change({ options: { seed: seed === null ? 0 : seed + 1 } })}>${seed === null ? `Let ${model.name} write` : "Another"}</button> ${seed !== null && html`<span class="soft small">${model.name}, seed ${seed}, 200 tokens</span>`}</p>
+  const answer = useAsk(...(seed === null ? [null] : ["/v1/completions", { model: model.name, prompt: "", max_tokens: TOKENS, seed }]), model.stamp);
+  return html`<div><p><button type="button" onClick=${() => change({ options: { seed: seed === null ? 0 : seed + 1 } })}>${seed === null ? `Let ${model.name} write` : "Another"}</button> ${seed !== null && html`<span class="soft small">${model.name}, seed ${seed}, ${TOKENS} tokens</span>`}</p>
     ${seed !== null && html`<${Said} answer=${answer} />${answer.values && html`<div class="written" data-written tabindex="0" role="region" aria-label=${`text of ${model.name}`}>${answer.values.choices[0].text}</div>`}`}</div>`;
 }
 
 export default function Runs({ all, options, change }) {
   const runs = useRunList();
-  const told = (options.runs ?? "").split(",").filter(Boolean).map(decodeURIComponent);
+  const told = (options.runs ?? "").split(",").filter(Boolean).map(decoded);
   const known = new Map((runs ?? []).map((one) => [one.name, one]));
   // a run that has ended is the saved model from then on
   const named = told.map((name) => (!known.has(name) && name.endsWith(".run") && known.has(name.slice(0, -4)) ? name.slice(0, -4) : name));
@@ -144,7 +146,7 @@ export default function Runs({ all, options, change }) {
       ${drawn.filter((one) => one.big).map((one) => html`<div class="curvegrid first" key=${one.title}><${Curves} ...${one} xLabel=${by} at=${at} onAt=${setAt} /></div>`)}
       <div class="curvegrid">${drawn.filter((one) => !one.big).map((one) => html`<${Curves} key=${one.title} ...${one} xLabel=${by} at=${at} onAt=${setAt} />`)}
         ${found.runs.slice(0, 3).map((run) => html`<${Inside} key=${run.run} run=${run} several=${found.runs.length > 1} />`)}</div>
-      ${writers.length > 0 && html`<h2>What it writes</h2><p class="soft small">Logs hold no samples; a saved model writes one now.</p>${writers.slice(0, 4).map((model) => html`<${Written} key=${model.name} model=${model} seed=${seed} change=${change} />`)}`}
+      ${writers.length > 0 && html`<h2>What it writes</h2><p class="soft small">Logs hold no samples; a saved model writes one now.</p>${writers.slice(0, WRITERS).map((model) => html`<${Written} key=${model.name} model=${model} seed=${seed} change=${change} />`)}`}
       <${Folded} title="The last lines of the logs"><${Table} label="lines of the logs" columns=${["run", "step", "loss", "valid", "bits_per_byte", "lr", "norm", "largest_norm", "clipped", "tokens", "seconds"].map((key) => ({ title: key.replaceAll("_", " "), of: (row) => (typeof row[key] === "number" ? (Number.isInteger(row[key]) ? row[key].toLocaleString("en") : +row[key].toPrecision(5)) : row[key] ?? "-") }))}
         rows=${found.rows.slice(-200).map((row, i) => ({ ...row, name: `${row.run} ${row.step} ${i}` }))} /><//>
       </div><aside class="advice" aria-label="Advice"><h2>Advice</h2>${advice.map(([name, one]) => html`<section key=${name}>${advice.length > 1 && html`<h3>${name}</h3>`}
@@ -152,6 +154,6 @@ export default function Runs({ all, options, change }) {
         ${one.findings.map((finding) => html`<article key=${finding.rule} data-rule=${finding.rule}><p>${finding.says}.</p><p class="try">Try: ${finding.advice}</p></article>`)}
         ${one.remarks.map((remark) => html`<p class="soft small" key=${remark}>${remark}</p>`)}</section>`)}</aside></div>`}
     <${Signature} view="runs" models=${all.filter((model) => live.includes(model.name))} seed=${seed}
-      terminal=${paths.length ? [`seqloom inspect run ${paths.map(inShell).join(" ")}${by === "steps" ? "" : ` --by ${by}`} --json`, ...paths.map((path) => `seqloom advise ${inShell(path)} --json`)] : []}
-      python=${paths.length ? ["import seqloom", `seqloom.inspect.run([${paths.map(inPython).join(", ")}], by=${inPython(by)}).data`, ...paths.map((path) => `seqloom.advise(${inPython(path)}).to_dict()`)] : []} />`;
+      terminal=${paths.length ? [`seqloom inspect run ${paths.map(inShell).join(" ")}${by === "steps" ? "" : ` --by ${by}`} --json`, ...paths.map((path) => `seqloom advise ${inShell(path)} --json`), ...(seed === null ? [] : writers.slice(0, WRITERS).map((model) => `seqloom generate ${inShell(model.path)} '' --max-tokens ${TOKENS} --seed ${seed}`))] : []}
+      python=${paths.length ? ["import seqloom", `seqloom.inspect.run([${paths.map(inPython).join(", ")}], by=${inPython(by)}).data`, ...paths.map((path) => `seqloom.advise(${inPython(path)}).to_dict()`), ...(seed === null ? [] : writers.slice(0, WRITERS).map((model) => `seqloom.load(${inPython(model.path)}).generate("", max_tokens=${TOKENS}, seed=${seed})`))] : []} />`;
 }

@@ -88,7 +88,7 @@ export default function Series({ models, chosen, text, options, change }) {
       ${found?.anomalies && html`<${Slider} label="share of usual steps marked" min="0" max=${RATES.length - 1} value=${RATES.indexOf(rate)} shown=${(i) => `${RATES[i] * 100}%`} onChange=${(i) => set({ rate: i === USUAL ? null : i })} />`}
       ${found && html`<label class="tick"><input type="checkbox" checked=${options.all === "1"} onChange=${(event) => set({ all: event.target.checked ? "1" : null })} /> the whole series</label>`}</div>
     <${Said} answer=${answer} />
-    ${found && html`${found.example && html`<p class="note">No series was given. This is a made-up wave with the mean, the spread and the season of ${found.season} steps that the model learned, and one step that does not belong.</p>`}
+    ${found && html`${found.example && html`<p class="note">No series was given. This is a made-up wave with the mean${found.season > 1 ? `, the spread and the season of ${found.season} steps` : " and the spread"} that the model learned, and one step that does not belong.</p>`}
       ${found.said && html`<p class="soft">${found.said}</p>`}
       ${charts.map((chart) => html`<${Chart} key=${chart.name} ...${chart} threshold=${found.anomalies?.threshold} />`)}
       <p class="legend"><span><i class="stroke came"></i>what came</span><span><i class="stroke line"></i>forecast</span><span><i class="patch"></i>80%</span><span><i class="patch wide-band"></i>95%</span><span><i class="dot mark"></i>not as expected</span></p>
@@ -97,7 +97,7 @@ export default function Series({ models, chosen, text, options, change }) {
           rows=${unusual.slice(0, 50).map((row, i) => ({ ...row, name: i }))} />`}`}
       <${Folded} title="The forecast in numbers"><${Table} label="forecast" columns=${[{ title: "time", of: (row) => `${row.key ? `${row.key} ` : ""}${day(row.time)}` }, { title: "column", of: (row) => row.column }, { title: "forecast", of: (row) => short(row.forecast) }, ...[80, 95].flatMap((share) => ["low", "high"].map((end) => ({ title: `${end} ${share}%`, of: (row) => short(row[`${end}_${share}`]) })))]}
         rows=${found.forecast.slice(0, 1000).map((row, i) => ({ ...row, name: i }))} /><//>`}
-    <details class="more" open=${text !== ""}><summary>The series</summary><${FileBox} label="Open a table" accept=".csv,.tsv,.jsonl,.txt" onText=${(content) => change({ text: content, options: { since: null } })}>
+    <details class="more" open=${text !== ""}><summary>The series</summary><${FileBox} cut label="Open a table" accept=".csv,.tsv,.jsonl,.txt" onText=${(content) => change({ text: content, options: { since: null } })}>
       <${TextBox} label="A table or numbers" rows=${6} value=${shown} onChange=${(value) => change({ text: value, options: { since: null } })} /><//>
       <p class="go" data-unsaved><button type="button" onClick=${() => take(file, shown, "text/csv")}>Download ${file}</button>${text !== "" && html`<button type="button" onClick=${() => change({ text: "", options: { since: null } })}>The example</button>`}</p></details>
     <${Signature} view="series" models=${[model]} text=${shown}

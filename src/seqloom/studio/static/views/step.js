@@ -4,7 +4,7 @@ import { askOnce, useAsk } from "../parts/ask.js";
 import { written } from "../parts/address.js";
 import { Choice, Slider, TextBox } from "../parts/controls.js";
 import { Bars, Said, number, visible } from "../parts/shown.js";
-import { Signature, inPython, inShell } from "../parts/signature.js";
+import { Signature, command, inPython } from "../parts/signature.js";
 
 const PATH = "/studio/inspect/prediction";
 const OPTIONS = ["token", "rank", "layer", "head", "unit"];
@@ -134,6 +134,6 @@ export default function Step({ models, chosen, text, options, change }) {
       </div><aside aria-label="The chosen number">${card}</aside></div>
       ${answer.values.summary.slice(1).map((line) => html`<p class="soft">${line}</p>`)}`}
     ${model && html`<${Signature} view="step" models=${[model]} text=${text}
-      terminal=${[`seqloom inspect prediction ${inShell(model.path)} ${inShell(text)}${flags.map(([name, value]) => ` --${name} ${value}`).join("")} --json`]}
+      terminal=${[command("inspect prediction", [model.path, text], flags.map(([name, value]) => ` --${name} ${value}`).join(""))]}
       python=${["import seqloom", `seqloom.inspect.prediction(seqloom.load(${inPython(model.path)}), ${inPython(text)}${flags.map(([name, value]) => `, ${name}=${value}`).join("")}).data`]} />`}`;
 }

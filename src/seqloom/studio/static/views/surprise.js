@@ -5,7 +5,7 @@ import { written } from "../parts/address.js";
 import { Check, Choice, Slider, TextBox } from "../parts/controls.js";
 import { ladder } from "../parts/ladder.js";
 import { Coloured, Folded, Legend, Said, Table, heat, number, percent, twoSided, visible } from "../parts/shown.js";
-import { Signature, inPython, inShell } from "../parts/signature.js";
+import { Signature, command, inPython } from "../parts/signature.js";
 
 const TOP = 5, PICKS = 5;
 const question = (model, text) => ["/studio/passage", { model: model.name, text, top: TOP, stamp: model.stamp }];
@@ -64,6 +64,7 @@ export default function Surprise({ models, all, chosen, text, options, compariso
       <${Choice} label="less" value=${other?.name ?? ""} choices=${[["", "nothing"], ...names.filter(([name]) => name !== model?.name)]} onChange=${(name) => change({ options: { other: name || null } })} />
       ${!other && html`<${Check} label="guess first" value=${first} onChange=${(v) => change({ options: { guess: v ? 1 : null } })} />`}
     </div>
+    ${!model && html`<p class="soft">There is no language model here; <code>seqloom compare</code> trains some.</p>`}
     ${hidden && html`<p>Which ${PICKS} pieces cost ${model?.name} most? Click them, then <button class="primary" type="button" onClick=${() => setOpen(true)}>Show</button> <span class="soft">(${picked.size} picked)</span></p>`}
     ${first && open && html`<p class="note" data-guessed>Of the ${picked.size} that you picked, ${[...picked].filter((i) => costliest.has(i)).length} are among the ${Math.min(PICKS, found?.pieces.length ?? PICKS)} that cost most.</p>`}
     ${!other && !hidden && found && html`<p><span class="big" data-bits>${number(perByte ?? found.bits / Math.max(1, found.pieces.length))}</span> bits per ${perByte === null ? "token" : "byte"} <span class="soft">with ${model.name}</span></p>`}
@@ -79,6 +80,6 @@ export default function Surprise({ models, all, chosen, text, options, compariso
           <${Folded}><${Table} label="cost of each piece" columns=${[{ title: "piece", of: (row) => visible(row.text) }, { title: "bits", of: (row) => number(row.bits, 2), sort: (row) => row.bits }, { title: "rank", of: (row) => row.tokens.map((one) => one.rank).join(" ") }]} rows=${pieces.slice(0, 2000)} /><//>`}
       ${(found?.said ?? []).map((line) => html`<p class="soft">${line}</p>`)}`}
     ${model && html`<${Signature} view="surprise" models=${[model, other].filter(Boolean)} text=${text}
-      terminal=${[other ? `seqloom inspect difference ${inShell(model.path)} ${inShell(other.path)} ${inShell(text)} --json` : `seqloom inspect surprisal ${inShell(model.path)} ${inShell(text)} --top ${TOP} --json`]}
+      terminal=${[other ? command("inspect difference", [model.path, other.path, text]) : command("inspect surprisal", [model.path, text], ` --top ${TOP}`)]}
       python=${["import seqloom", other ? `seqloom.inspect.difference(seqloom.load(${inPython(model.path)}), seqloom.load(${inPython(other.path)}), ${inPython(text)}).data` : `seqloom.inspect.surprisal(seqloom.load(${inPython(model.path)}), ${inPython(text)}, top=${TOP}).data`]} />`}`;
 }

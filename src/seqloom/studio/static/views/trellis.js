@@ -6,7 +6,7 @@ import { Choice, Slider, TextBox } from "../parts/controls.js";
 import { None } from "../parts/none.js";
 import { Axes, path as drawn, ticks, useWidth } from "../parts/plots.js";
 import { Folded, Said, Table, number, percent, visible } from "../parts/shown.js";
-import { Signature, inPython, inShell } from "../parts/signature.js";
+import { Signature, command, inPython, inShell } from "../parts/signature.js";
 
 const [COLUMN, ROW, RADIUS, LEFT, TOP] = [62, 44, 15, 132, 30];
 const COLUMNS = 18, MOST_ROWS = 10, LIKELY = 0.02; // tokens of the picture, states, and from which share on these
@@ -36,16 +36,18 @@ function Trellis({ found, first, rows }) {
     <p class="legend"><span><i class="dot disc"></i>given the whole text</span><span><i class="dot ring"></i>given the tokens so far</span><span><i class="dot way"></i>on the likeliest path</span></p>`;
 }
 
+const written = (share) => (share === 0 || share >= 0.0005 ? share.toFixed(3) : share.toExponential(0)); // small ones are not nothing
+
 // A table of numbers to be changed: rows and columns are [key, name]; `value(row, column)`, `changed(row, column)`.
 function Editable({ label, corner, rows, columns, value, changed, onSet }) {
   const set = (row, column) => (event) => {
     const given = Number(event.target.value);
     if (event.target.value !== "" && given >= 0 && given <= 1) onSet(row, column, given);
-    else event.target.value = value(row, column).toFixed(3);
+    else event.target.value = written(value(row, column));
   };
   return html`<div class="wide" tabindex="0" role="region" aria-label=${label}><table class="numbers cells"><caption>${label}</caption><thead><tr><th scope="col">${corner}</th>${columns.map(([key, name]) => html`<th scope="col" key=${key} title=${name}>${short(name, 8)}</th>`)}</tr></thead>
     <tbody>${rows.map(([row, name]) => html`<tr key=${row}><th scope="row" title=${name}>${short(name)}</th>${columns.map(([column, other]) => html`<td key=${column}><input type="number" min="0" max="1" step="0.01"
-      aria-label=${`${label}: ${name}, ${other}`} class=${changed(row, column) ? "changed" : ""} value=${value(row, column).toFixed(3)} onChange=${set(row, column)} /></td>`)}</tr>`)}</tbody></table></div>`;
+      aria-label=${`${label}: ${name}, ${other}`} class=${changed(row, column) ? "changed" : ""} value=${written(value(row, column))} onChange=${set(row, column)} /></td>`)}</tr>`)}</tbody></table></div>`;
 }
 
 function Forgetting({ distances }) {
@@ -97,7 +99,7 @@ export default function TrellisView({ models, chosen, text, options, change }) {
   const span = found ? found.tokens.slice(begin, begin + COLUMNS).map((_, i) => begin + i) : [];
   const best = (state) => Math.max(...span.map((t) => Math.max(found.filter[t][state], found.smoothing[t][state])));
   const rows = options.states === "all" ? shown : shown.filter((state) => best(state) >= LIKELY).sort((a, b) => best(b) - best(a)).slice(0, MOST_ROWS).sort((a, b) => a - b);
-  const line = `seqloom inspect trellis ${inShell(model.path)} ${inShell(text)}${first > 1 ? ` --first ${first}` : ""}`;
+  const line = (more) => command("inspect trellis", [model.path, text], `${first > 1 ? ` --first ${first}` : ""}${more}`);
   return html`<h1>Hidden states</h1>
     <p class="soft">Behind each token the model supposes a state that nobody sees. A ring is what it believed when it had read so far, a disc what it believes once it has read everything.</p>
     <${TextBox} rows=${2} value=${text} onChange=${(value) => change({ text: value, options: { first: null } })} />
@@ -116,6 +118,6 @@ export default function TrellisView({ models, chosen, text, options, change }) {
       <h2>Forgetting</h2><p class="soft">Begun in another state, how different is the belief after each token? 1 is as different as can be, 0 the same.</p>
       <${Forgetting} distances=${found.forgetting} />`}
     <${Signature} view="trellis" models=${[model]} text=${text}
-      terminal=${isChanged && ofLanguage ? [`printf %s ${inShell(JSON.stringify(edits))} > tables.json`, `${line} --tables tables.json --json`] : [`${line} --json`]}
+      terminal=${isChanged && ofLanguage ? [`printf %s ${inShell(JSON.stringify(edits))} > tables.json`, line(" --tables tables.json")] : [line("")]}
       python=${["import pathlib, seqloom", ...(isChanged && ofLanguage ? [`pathlib.Path("tables.json").write_text(${inPython(JSON.stringify(edits))})`] : []), `seqloom.inspect.trellis(seqloom.load(${inPython(model.path)}), ${inPython(text)}${first > 1 ? `, first=${first}` : ""}${isChanged && ofLanguage ? ', tables="tables.json"' : ""}).data`].map((one, i) => (i || isChanged ? one : "import seqloom"))} />`;
 }

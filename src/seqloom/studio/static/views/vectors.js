@@ -5,7 +5,7 @@ import { Choice, Slider, TextBox } from "../parts/controls.js";
 import { None } from "../parts/none.js";
 import { useWidth } from "../parts/plots.js";
 import { Bars, Folded, Said, Table, number } from "../parts/shown.js";
-import { Signature, inPython, inShell } from "../parts/signature.js";
+import { Signature, command, inPython, inShell } from "../parts/signature.js";
 
 const NEAR = 12;
 const cosine = (value) => value.toFixed(3);
@@ -118,6 +118,7 @@ export default function Vectors({ models, chosen, text, options, change }) {
     </div>
     <${Folded} title="The points"><${Table} label="points" columns=${[{ title: ofTexts ? "line" : "word", of: (row) => short(row.word) }, { title: "x", of: (row) => number(row.x), sort: (row) => row.x }, { title: "y", of: (row) => number(row.y), sort: (row) => row.y }]} rows=${words.slice(0, 1000).map((one) => ({ ...one, name: one.word }))} /><//>
     <${Signature} view="vectors" models=${[model]} text=${ofTexts ? text : null} seed=${method === "tsne" ? 0 : null}
-      terminal=${[...(word && !ofTexts ? [`seqloom nearest ${inShell(model.path)} ${inShell(word)} -n ${NEAR} --json`] : []), ...(question ? [`seqloom analogy ${inShell(model.path)} ${[a, b, c].map(inShell).join(" ")} --json`] : []), `curl -s ${location.origin}/studio/plane -d ${inShell(JSON.stringify({ model: model.name, method, ...(ofTexts ? { text } : { top, words: extra }) }))}`]}
-      python=${["import seqloom", `model = ${load}`, ...(word && !ofTexts ? [`model.nearest(${inPython(word)}, ${NEAR})`] : []), ...(question ? [`model.analogy(${inPython(a)}, ${inPython(b)}, ${inPython(c)}, 8)`] : []), ...(word && ofTexts ? [`model.nearest(${inPython(word)}, ${NEAR}, among=[${lines.filter((line) => line !== word).map(inPython).join(", ")}])`] : []), ...(two ? [`model.similarity(${inPython(options.u)}, ${inPython(options.v)})`] : [])]} />`;
+      terminal=${[...(word && !ofTexts ? [command("nearest", [model.path, word], ` -n ${NEAR}`)] : []), ...(question ? [command("analogy", [model.path, a, b, c])] : []), `curl -s ${location.origin}/studio/plane -d ${inShell(JSON.stringify({ model: model.name, method, ...(ofTexts ? { text } : { top, words: extra }) }))}`]}
+      python=${["import seqloom", `model = ${load}`, ...(ofTexts ? (lines.length > 1 ? [`seqloom.inspect.word_map(model, ${inPython(lines)}, method=${inPython(method)}).data`] : []) : [`from seqloom.views.word_vectors import first_words${lean.values ? ", leaning_along" : ""}`, `seqloom.inspect.word_map(model, {"asked": ${inPython(extra)}, "": first_words(model, ${top})}, method=${inPython(method)}).data`]),
+        ...(word && !ofTexts ? [`model.nearest(${inPython(word)}, ${NEAR})`] : []), ...(question ? [`model.analogy(${inPython(a)}, ${inPython(b)}, ${inPython(c)}, 8)`] : []), ...(word && ofTexts ? [`model.nearest(${inPython(word)}, ${NEAR}, among=[${lines.filter((line) => line !== word).map(inPython).join(", ")}])`] : []), ...(two ? [`model.similarity(${inPython(options.u)}, ${inPython(options.v)})`] : []), ...(lean.values ? [`leaning_along(model, [(${inPython(pairA)}, ${inPython(pairB)})], ${inPython(leaned)}).data`] : [])]} />`;
 }
