@@ -548,7 +548,9 @@ def test_nothing_hides_the_standard_library(path):
 
 # ---- budgets: what the house may weigh. A commit that raises one of them says why.
 
-MAX_FILES = 560  # views of one prediction, held gates; scaling laws; what training takes, kept texts, noise
+MAX_FILES = (
+    560  # views of one prediction, held gates; scaling laws; what training takes, kept texts, noise
+)
 MAX_KILOTOKENS = {  # thousands of Python tokens of a folder; "" are the files of the package itself
     "": 24,
     "charts": 46,  # runs and bands of a scaling law
@@ -560,7 +562,7 @@ MAX_KILOTOKENS = {  # thousands of Python tokens of a folder; "" are the files o
     "interop": 46,  # windows and rows of questions in ONNX graphs, so that their scripts are short
     "kernels": 52,
     "metrics": 35,  # scaling laws: fit and posterior
-    "models": 167,  # gradients of the loss of every task, held gates, one head by numbers, given discounts
+    "models": 168,  # gradients of the loss of every task, held gates, one head by numbers, given discounts
     "nn": 38,
     "reference": 11,
     "runtime": 26,  # recurrent networks read pieces of prompts
@@ -569,7 +571,7 @@ MAX_KILOTOKENS = {  # thousands of Python tokens of a folder; "" are the files o
     "tasks": 17,  # verbs of analogies and similarity
     "testing": 14,
     "text": 29,  # spellings of a published vocabulary without a loop over characters, at each start
-    "training": 21,  # what a run will take
+    "training": 22,  # what a run will take
     "views": 70,  # one prediction, discounts, changed tables, clamp, without, gradients of every task
 }
 

@@ -7,12 +7,10 @@ Where only the weights are used, as for stepping, torch is never imported.
 from __future__ import annotations
 
 import copy
-import time
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from statistics import median
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -23,9 +21,9 @@ from seqloom.contracts import FitOptions
 from seqloom.contracts.base import Model
 from seqloom.contracts.saving import Kind, one_of, optional
 from seqloom.contracts.starting import Origin
-from seqloom.describing import changed_options
 from seqloom.errors import ConfigError, MissingExtra, ModelError
 from seqloom.forks import torch_alone
+from seqloom.models.network.trying import estimate, sweep
 from seqloom.runtime.declarations import Declarations, Shapes, float_spec, shapes_of
 from seqloom.runtime.quantised import BITS, QuantisedWeights, bits_of, quantised_specs
 from seqloom.runtime.weights import Recorder, Weights
@@ -303,7 +301,6 @@ if TYPE_CHECKING:
     import torch
 
     from seqloom.training.config import TrainConfig
-    from seqloom.training.estimate import Estimate
 
     Mixin = Model
 else:
@@ -313,6 +310,7 @@ else:
 class NetworkModel(Mixin):
     """A mixin, written before the contract: `class Bert(NetworkModel, MaskedModel)`."""
 
+    estimate, sweep = estimate, sweep
     public_names = "estimate sweep to_device quantised weights"
     # endings of the names of matrices that stay float32 in a quantised network
     exact: ClassVar[tuple[str, ...]] = ()
@@ -401,58 +399,6 @@ class NetworkModel(Mixin):
     def network(self) -> Any:
         """Return the network with the learnt weights, ready for use."""
         return self.net.module()
-
-    def estimate(self, *data: Any, **arguments: Any) -> Estimate:
-        """Return what `fit` with these arguments would take, in memory and time. The data is read and the
-        tokenizer made, and some updates are tried on a network that is thrown away; nothing is
-        trained or written, and this model stays as it is.
-        """
-        require_torch(self.name)
-        from seqloom.training.estimate import Estimated, estimating
-
-        try:
-            with estimating():
-                self.__sklearn_clone__().fit(*data, **{**arguments, "run": None})
-        except Estimated as answer:
-            return answer.estimate
-        raise ConfigError(f"{self.name} models train no network, so there is nothing to estimate")
-
-    def sweep(
-        self, batch_sizes: Sequence[int], *data: Any, **arguments: Any
-    ) -> list[dict[str, Any]]:
-        """Train once with each batch size, with these arguments of `fit`, and return what it brought: the
-        criterion on held-out data, steps, seconds, targets per second, and the noise scale of the
-        gradient in rows, above which larger batches bring little. This model stays as it is.
-        """
-        require_torch(self.name)
-        from seqloom.training.noise import measuring
-
-        train = self.own_train if arguments.get("train") is None else arguments["train"]
-        options = train or {}
-        options = dict(options) if isinstance(options, Mapping) else changed_options(options)
-        rows = []
-        for size in batch_sizes:
-            model, begun = self.__sklearn_clone__(), time.perf_counter()
-            own = {**arguments, "train": {**options, "batch_size": size}, "run": None}
-            with measuring():
-                model.fit(*data, **own)
-            seconds = time.perf_counter() - begun
-            rates = [
-                (name, line[name]) for line in model.log for name in line if name.endswith("_per_s")
-            ]
-            names = [name for name in model.fit_info if name.startswith("valid_")]
-            rows.append(
-                {
-                    "batch_size": size,
-                    "steps": model.fit_info["steps"],
-                    "epochs": model.fit_info["epochs"],
-                    "seconds": round(seconds, 3),
-                    **{name: model.fit_info[name] for name in names},
-                    **({rates[0][0]: round(median(r for _, r in rates))} if rates else {}),
-                    "noise_scale": model.fit_info["noise_scale"],
-                }
-            )
-        return rows
 
     def _check_train(self, train: TrainConfig | None) -> None:
         refuse_unused(self.name, train, self.unused_training_options)
