@@ -548,9 +548,7 @@ def test_nothing_hides_the_standard_library(path):
 
 # ---- budgets: what the house may weigh. A commit that raises one of them says why.
 
-MAX_FILES = (
-    560  # views of one prediction, held gates; scaling laws; what training takes, kept texts, noise
-)
+MAX_FILES = 561  # held gates; scaling laws; what training takes, kept texts, noise
 MAX_KILOTOKENS = {  # thousands of Python tokens of a folder; "" are the files of the package itself
     "": 24,
     "charts": 46,  # runs and bands of a scaling law
