@@ -26,6 +26,7 @@ SUITES = {
     "scaling": "scaling.run",
     "series": "series.run",
     "text": "text.run",
+    "memory": "memory.run",
     "train-speed": "train_speed.run",
     "softmax-speed": "softmax_speed.run",
     "gpt-speed": "gpt_speed.run",

@@ -550,19 +550,21 @@ def test_nothing_hides_the_standard_library(path):
 
 # ---- budgets: what the house may weigh. A commit that raises one of them says why.
 
-MAX_FILES = 580  # scaling laws; a cluster; processes that share updates: ranks, shards, their launcher
+MAX_FILES = (
+    590  # scaling laws; a cluster; ranks, shards, their launcher; what training takes, kept texts
+)
 MAX_KILOTOKENS = {  # thousands of Python tokens of a folder; "" are the files of the package itself
     "": 26,  # files elsewhere
     "charts": 46,  # runs and bands of a scaling law
     "cli": 42,  # scaling; the launcher of several processes; parts of predict, score, .. for workers
     "comparison": 40,  # kept after every rung, for whoever watches; plan, runs and answers of scaling
     "contracts": 37,
-    "data": 67,  # stretches of files, and files elsewhere
+    "data": 70,  # stretches of files, and files elsewhere; texts and words that are kept in files
     "decoding": 17,
     "interop": 46,  # windows and rows of questions in ONNX graphs, so that their scripts are short
     "kernels": 52,
     "metrics": 35,  # scaling laws: fit and posterior
-    "models": 167,  # gradients of the loss of every task, held gates, one head by numbers, given discounts
+    "models": 168,  # gradients of the loss of every task, held gates, one head by numbers, given discounts
     "nn": 38,
     "reference": 11,
     "runtime": 26,  # recurrent networks read pieces of prompts
@@ -572,7 +574,7 @@ MAX_KILOTOKENS = {  # thousands of Python tokens of a folder; "" are the files o
     "tasks": 17,  # verbs of analogies and similarity
     "testing": 14,
     "text": 29,  # spellings of a published vocabulary without a loop over characters, at each start
-    "training": 24,  # updates that several processes share
+    "training": 26,  # updates that several processes share; what a run will take
     "views": 70,  # one prediction, discounts, changed tables, clamp, without, gradients of every task
 }
 

@@ -10,12 +10,14 @@ Kernels trust their arrays, so whoever reads a stranger's file says what each ar
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import json
 import math
 import mmap
 import os
+import sys
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -154,6 +156,23 @@ def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
                     give_back(array)
     except OSError as error:
         raise OSError(error.errno or errno.EIO, error.strerror or str(error), str(path)) from None
+
+
+def resident() -> int:
+    """Return the bytes of memory that this process holds now; 0 where the system does not tell."""
+    with contextlib.suppress(OSError, ValueError), open("/proc/self/statm", "rb") as file:
+        return int(file.read().split()[1]) * mmap.PAGESIZE
+    return 0
+
+
+def peak_resident() -> int:
+    """Return the most bytes of memory that this process has held; 0 where the system does not tell."""
+    try:
+        from resource import RUSAGE_SELF, getrusage
+    except ImportError:  # Windows
+        return 0
+    unit = 1 if sys.platform == "darwin" else 1024
+    return getrusage(RUSAGE_SELF).ru_maxrss * unit
 
 
 def give_back(*arrays: np.ndarray) -> None:

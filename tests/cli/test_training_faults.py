@@ -183,7 +183,7 @@ def test_a_batch_larger_than_the_corpus(seqloom, tmp_path):
 def test_options_that_do_not_go_together(seqloom, tmp_path):
     """Found when the network is built, after the text was read; no empty run is left."""
     for options, says in (
-        ((*NPLM, "--recompute"), "recompute has no effect on nplm: it is for gpt"),
+        ((*NPLM, "--recompute"), "recompute has no effect on nplm: it has one layer"),
         ((*LSTM, "--residual", "--d-embed", 4, "--no-tied"), "residual needs"),
     ):
         failed = seqloom(*options, *SHORT)

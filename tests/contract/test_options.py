@@ -168,6 +168,7 @@ VALUES = {
     "gradient_noise": [1.0],
     "accumulate": [2],
     "shards": [2],
+    "batch_growth": [4.0],
     "patience": [1],
     "evaluate_every": [3],
     "d_characters": [6],
@@ -388,7 +389,10 @@ SAME = {
         ): "of few examples none are held out: tests/models/test_neural_classifier.py"
         for name in ("classifier", "tagger", "answerer")
     },
-    ("train gpt", "recompute"): "memory: tests/models/test_networks.py",
+    **{
+        (f"train {name}", "recompute"): "memory: tests/models/test_recomputing.py"
+        for name in ("gpt", "lstm")
+    },
 }
 KNOWN = {}
 
@@ -647,7 +651,7 @@ def test_an_option_without_effect_is_refused_in_one_line_and_an_old_model_that_h
         ("gpt", {}, {"truncation": 8}),
         ("gpt", {}, {"random_truncation": True}),
         ("nplm", {}, {"random_truncation": True}),
-        ("lstm", {}, {"recompute": True}),
+        ("nplm", {}, {"recompute": True}),
         ("fasttext-classifier", {"min_ngram": 2}, {}),
         ("fasttext-classifier", {"buckets": 100}, {}),
         ("glove", {"alpha": 0.0, "x_max": 3.0}, {}),

@@ -113,16 +113,6 @@ def test_training_options_reach_the_engine(options):
     assert any(not np.array_equal(base.weights[name], other.weights[name]) for name in base.weights)
 
 
-def test_recomputing_changes_memory_and_not_results():
-    plain = made(GPT, dropout=0.0).fit(TOY, train=TrainConfig(steps=3))
-    again = made(GPT, dropout=0.0).fit(TOY, train=TrainConfig(steps=3, recompute=True))
-    assert all(
-        np.allclose(plain.weights[name], again.weights[name], atol=1e-6) for name in plain.weights
-    )
-    with pytest.raises(ConfigError, match="recompute has no effect on lstm: it is for gpt"):
-        made(LSTM).fit(TOY, train=TrainConfig(steps=3, recompute=True))
-
-
 def test_it_learns_what_an_ngram_of_its_window_cannot():
     """The last word is that of the beginning, six words back: memory, not a window."""
     text = "".join(f"{w} b c d e f {w}\n" for w in np.random.default_rng(0).choice(["x", "y"], 200))

@@ -21,6 +21,7 @@ from seqloom.training.checkpoint import Run, read_log
 from seqloom.training.config import TrainConfig
 from seqloom.training.devices import check_precision, find_device, on_device
 from seqloom.training.trainable import Criterion
+from seqloom.training.update import Updater
 
 IDS = np.random.default_rng(0).integers(0, 5, 600)
 CPU = torch.device("cpu")
@@ -101,6 +102,7 @@ VARIED = [
     {"average": "exponential"},
     {"average": "tail"},
     {"accumulate": 2},
+    {"accumulate": 2, "batch_growth": 3.0},
     {"gradient_noise": 0.01},
     {"patience": 3},
 ]
@@ -266,6 +268,31 @@ def test_accumulated_gradients_are_those_of_the_larger_batch():
     assert all(
         np.allclose(found[name], value.detach(), atol=1e-6) for name, value in expected.items()
     )
+
+
+def test_batches_grow_from_the_first_step_to_the_last(monkeypatch):
+    sizes = []
+    original = Updater._batches
+
+    def look(updater, number):
+        sizes.append(number)
+        return original(updater, number)
+
+    monkeypatch.setattr(Updater, "_batches", look)
+    run(steps=9, accumulate=2, batch_growth=4.0)
+    assert sizes[0] == 2
+    assert sizes[-1] == 8
+    assert sizes == sorted(sizes)
+    assert sizes[4] == 4  # half way, at a constant rate
+    usual = TrainConfig(steps=9, accumulate=2, batch_growth=4.0).usual_batches
+    assert usual == pytest.approx(np.mean(sizes), rel=0.1)
+
+
+def test_growing_batches_make_as_many_passes_as_were_asked_for():
+    task = Toy()
+    report = run(task, steps=None, epochs=4, batch_growth=4.0)
+    assert report.facts["epochs"] == pytest.approx(4, rel=0.1)
+    assert report.facts["steps"] < run(Toy(), steps=None, epochs=4).facts["steps"] / 2
 
 
 def test_a_loss_that_is_no_number_stops_with_advice(tmp_path, monkeypatch):

@@ -42,7 +42,8 @@ def law_chart(
     import altair as alt
 
     colours = theme.group_colours(list(dict.fromkeys(line.name for line in lines)))
-    across = log_domain([point.text for point in (*lines, *runs, *larger)], 0.03)
+    lengths = [line.text for line in lines] + [run.text for run in (*runs, *larger)]
+    across = log_domain(lengths, 0.03)
     down = Axis.of(
         [value for line in lines for value in (line.low, line.high)]
         + [run.value for run in (*runs, *larger)],

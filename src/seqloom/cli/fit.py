@@ -16,6 +16,8 @@ from seqloom.cli.fitting import (
     fitting_options,
     make_model,
     prepare,
+    show_estimate,
+    show_sweep,
 )
 from seqloom.cli.options import common, config_options, emit, given
 from seqloom.errors import suggest
@@ -160,6 +162,12 @@ def _command_for(name: str) -> click.Command:
             with plan.held():
                 learnt = task.read(paths, reading)
                 held_out = None if valid is None else task.read_valid(valid, reading)
+                if options.get("dry_run"):
+                    show_estimate(model, learnt, held_out, plan, start, as_json)
+                    return
+                if sizes := options.get("sweep"):
+                    show_sweep(model, learnt, held_out, sizes, plan, start, as_json)
+                    return
                 begun = time.perf_counter()
                 if cluster is None:
                     fit_and_save(model, learnt, held_out, output, plan, start)

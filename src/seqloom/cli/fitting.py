@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from seqloom.cli.options import config_options, given
+from seqloom import progress
+from seqloom.cli.options import config_options, emit, given
 from seqloom.config import TextConfig
 from seqloom.errors import ConfigError, TrainingError
+from seqloom.frames import Table
 from seqloom.registry import model_class
 from seqloom.training.config import TrainConfig
 
@@ -69,6 +71,19 @@ def fitting_options(config: type[Config]) -> Callable[[Callable[..., Any]], Call
                 "--device",
                 metavar="NAME",
                 help="cpu, cuda, cuda:1, mps  [default: a GPU if there is one]",
+            )(function)
+            function = click.option(
+                "--dry-run",
+                is_flag=True,
+                help="Train and write nothing; say how much memory and time training would take.",
+            )(function)
+            function = click.option(
+                "--sweep",
+                type=click.IntRange(1, 1_000_000),
+                multiple=True,
+                metavar="ROWS",
+                help="Batch size to try, as long as the other options say; nothing is written; may be "
+                "repeated.",
             )(function)
             function = config_options(TrainConfig)(function)
             function = _several_options(function)
@@ -164,11 +179,50 @@ def prepare(name: str, config_class: type[Config], output: str, options: dict[st
         check_precision(config, find_device(options["device"]))
         check_tensorboard(config)
         arguments |= {"train": config, "device": options["device"]}
+        if options["dry_run"] or options["sweep"]:
+            return FitPlan(arguments)
     from seqloom.training.ranks import started_again
 
     # The processes of a run that began anew go on when they are started again.
     restart = options["restart"] and not started_again()
     return FitPlan(arguments, Path(f"{output.rstrip('/')}.run"), restart)
+
+
+def show_estimate(
+    model: Any, data: Any, valid: Any, plan: FitPlan, start: dict[str, Any], as_json: bool
+) -> None:
+    """Say what the fit would take."""
+    if not hasattr(model, "estimate"):
+        raise ConfigError(
+            f"{model.name} models cannot say what training takes; leave out --dry-run"
+        )
+    found = model.estimate(data, valid=valid, **plan.options, **start)
+    if as_json:
+        emit({"model": model.name, **found.to_dict()})
+        return
+    click.echo(f"{model.name}: nothing was trained or written\n{found}")
+    if not found.fits:
+        progress.say(
+            "warning: this is more memory than there is; a smaller --batch-size or --truncation, "
+            "--accumulate or --recompute need less"
+        )
+
+
+def show_sweep(
+    model: Any,
+    data: Any,
+    valid: Any,
+    sizes: Sequence[int],
+    plan: FitPlan,
+    start: dict[str, Any],
+    as_json: bool,
+) -> None:
+    """Train with each batch size, and show what it brought."""
+    rows = model.sweep(sizes, data, valid=valid, **plan.options, **start)
+    if as_json:
+        emit({"model": model.name, "sweep": rows})
+        return
+    click.echo(f"{model.name}: nothing was written\n{Table(rows)}")
 
 
 def fit_and_save(
@@ -264,8 +318,10 @@ def fit_sections(config: type[Config], task: Task) -> dict[str, list[str]]:
     data = [*_names(task.reading), *_names(TextConfig)]
     own = [name for name in _names(config) if name not in data]
     training = [*_names(TrainConfig), *SEVERAL, "device"] if "train" in config.fit_arguments else []
-    training += ["memory", "restart", "cluster", "work", "parts"]
+    training += ["memory"] if "memory" in config.fit_arguments else []  # else of the data
+    training += ["restart", "cluster", "work", "parts"]
     training += ["start"] if "start" in config.fit_arguments else []
+    training += ["dry_run", "sweep"] if "train" in config.fit_arguments else []
     usual = ["output", "valid", *(name for name in USUAL if name in {*own, *training, *data})]
     spare = FIRST_TO_GO[: max(len(usual) - MOST_USUAL, 0)]
     usual = [name for name in usual if name not in spare]

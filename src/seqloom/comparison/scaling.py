@@ -193,7 +193,8 @@ class _Maker:
     def tokenizer(self) -> Tokenizer:
         """Return the tokenizer of all runs."""
         if self._tokenizer is None:
-            self._tokenizer = self.setting.model(**self.setting.options).make_tokenizer(self.train)
+            made: Any = self.setting.model(**self.setting.options)
+            self._tokenizer = made.make_tokenizer(self.train)
         return self._tokenizer
 
     # ---- plan
@@ -274,8 +275,9 @@ class _Maker:
 
     def _cost(self, width: int) -> float:
         """Return about how many weights a network of this width has, which is also its work for a token."""
-        made = self.setting.model(**self.setting.options)
-        return made.layers.body_cost(made.config, width) + self.tokenizer.vocab_size * width
+        made: Any = self.setting.model(**self.setting.options)
+        body: float = made.layers.body_cost(made.config, width)
+        return body + self.tokenizer.vocab_size * width
 
     def _widths(self) -> Iterator[tuple[int, ...]]:
         """Yield widths that have STEP times the weights of the one before, from narrow to wide."""
@@ -371,7 +373,9 @@ class _Maker:
         text = self.text_of(share, plan)
         made, extra, start = self._made(width), dict(self.setting.fit or {}), time.perf_counter()
         if self.setting.train is not None:
-            batch = {} if plan.batch_size is None else {"batch_size": plan.batch_size}
+            batch: dict[str, Any] = (
+                {} if plan.batch_size is None else {"batch_size": plan.batch_size}
+            )
             extra |= {
                 "valid": self.choosing,
                 "run": run,

@@ -148,7 +148,7 @@ class Scaling:
         """Return where the loss of a run will be; `text` in bytes that it reads, repeated ones included."""
         if self.sized and parameters is None:
             raise DataError("this law has sizes: give parameters too")
-        return self.posterior.run(*((parameters, text) if self.sized else (text,)))  # type: ignore[arg-type]
+        return self.posterior.run(*((parameters, text) if self.sized else (text,)))
 
     def more_text(self, times: float = MORE) -> Interval:
         """Return how many bits per byte so many times the text would bring, after the largest run."""

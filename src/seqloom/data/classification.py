@@ -13,6 +13,7 @@ names file and line, or skipped; an empty text stays. How many there are is repo
 from __future__ import annotations
 
 import hashlib
+from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -20,11 +21,13 @@ from functools import cached_property
 from itertools import chain
 from operator import index
 from pathlib import Path
+from sys import intern
 from typing import Any
 
 import numpy as np
 
 from seqloom import progress
+from seqloom.config import parse_size
 from seqloom.data.catalogue import PREFIX, full_name
 from seqloom.data.classification_forms import (
     Batch,
@@ -50,6 +53,7 @@ from seqloom.data.examples import (
     text_and_label,
     values,
 )
+from seqloom.data.kept import Gathering, taken
 from seqloom.data.showing import labelled_line
 from seqloom.data.sources import find_documents, paths_of
 from seqloom.errors import ConfigError, DataError, quoted, suggest_known
@@ -68,7 +72,7 @@ class Labelled:
     them, but results can be grouped by them.
     """
 
-    examples: list[Any]
+    examples: Any  # a list; of many texts `data.kept.KeptTexts`
     labels: list[Any]
     name: str = "texts"
     columns: Mapping[str, list[str]] = field(default_factory=dict)
@@ -141,13 +145,13 @@ class Labelled:
         return len(self.examples)
 
     @property
-    def texts(self) -> list[str]:
+    def texts(self) -> Any:
         """Return the examples, for models that read texts."""
         if self.pairs:
             raise DataError(
                 f"the examples of {self.name} are pairs of texts; this model reads single texts"
             )
-        if not isinstance(self.examples[0] if self.examples else "", str):
+        if not isinstance(self.examples[0] if len(self) else "", str):
             raise DataError(
                 f"the examples of {self.name} are arrays of numbers; this model reads texts"
             )
@@ -156,7 +160,7 @@ class Labelled:
     @property
     def pairs(self) -> bool:
         """Return whether the examples are pairs of texts."""
-        return bool(self.examples) and is_pair(self.examples[0])
+        return len(self.examples) > 0 and is_pair(self.examples[0])
 
     @property
     def multi_label(self) -> bool:
@@ -209,7 +213,7 @@ class Labelled:
         chosen = np.arange(len(self))[rows].tolist()
         return replace(
             self,
-            examples=[self.examples[i] for i in chosen],
+            examples=taken(self.examples, chosen),
             labels=[self.labels[i] for i in chosen],
             columns={name: [column[i] for i in chosen] for name, column in self.columns.items()},
             numbers=[self.numbers[i] for i in chosen] if self.numbers else (),
@@ -227,6 +231,7 @@ def read_labelled(
     encoding: str = "utf-8",
     strict: bool = False,
     unlabelled: UnlabelledChoice = "refuse",
+    memory: int | str | None = None,
 ) -> Labelled:
     """Read labelled texts from a file, several files, a directory, a pattern, or `-` for standard
     input.
@@ -237,22 +242,21 @@ def read_labelled(
     `pair_column`: the column of the second texts, where an example is a pair of texts; `columns`:
     further columns of a table to keep, as text. Files may be compressed (.gz, .xz, .zst). In a
     directory or pattern, binary and badly encoded files are skipped and reported; `strict` refuses
-    them. `unlabelled`: whether rows without a label are refused, or skipped and counted.
+    them. `unlabelled`: whether rows without a label are refused, or skipped and counted. `memory`: bytes
+    of texts (or "800M") beyond which they are in a temporary file.
     """
     names = tuple(dict.fromkeys(columns))
     choice = Choice(text_column, label_column, pair_column, names)
     name, batches = _open(source, form, choice, encoding, strict, unlabelled)
-    texts: list[Any] = []
-    labels: list[str] = []
+    gathering, labels, numbers = Gathering(parse_size(memory)), list[str](), array("q")
     extra: dict[str, list[str]] = {column: [] for column in names}
-    numbers: list[int] = []
     for batch in batches:
-        texts += batch.texts
-        labels += batch.labels
-        numbers += batch.numbers
+        gathering.extend(batch.texts)
+        labels += map(intern, batch.labels)  # each label is stored once
+        numbers.extend(batch.numbers)
         for column, cells in zip(names, batch.more):
             extra[column] += cells
-    return Labelled(texts, labels, name, extra, unlike_places(numbers, len(texts)))
+    return Labelled(gathering.texts, labels, name, extra, unlike_places(numbers, len(labels)))
 
 
 def stream_labelled(
@@ -421,8 +425,7 @@ def _labels(value: Any, row: int, name: str) -> tuple[Label, ...]:
 
 
 def _label(value: Any, row: int, name: str) -> Label:
-    if isinstance(value, np.generic):
-        value = value.item()
+    value = value.item() if isinstance(value, np.generic) else value
     if type(value) is bool:
         return value
     if isinstance(value, str) and value:
@@ -439,8 +442,7 @@ def _label(value: Any, row: int, name: str) -> Label:
 def _converted(label: Label, classes: Sequence[Label]) -> Label | None:
     """Convert a label to the type of these classes; return None if that is impossible."""
     kind, text = type(classes[0]), str(label)
-    if kind is str:
-        # JSON has true for True
+    if kind is str:  # JSON has true for True
         return text.lower() if text.lower() in classes and text not in classes else text
     if kind is bool:
         return {"true": True, "false": False}.get(text.lower())

@@ -52,7 +52,7 @@ class Batch(NamedTuple):
     numbers: Sequence[int] = ()  # of the rows, or lines, in the file
 
 
-def unlike_places(numbers: list[int], total: int) -> Sequence[int]:
+def unlike_places(numbers: Sequence[int], total: int) -> Sequence[int]:
     """Return the numbers of all rows of one file if some between them were left out; else none."""
     rise = len(numbers) == total and all(a < b for a, b in pairwise(numbers))
     return numbers if rise and numbers and numbers[-1] > total else ()

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -27,6 +27,8 @@ from seqloom.data.columns import LABEL_NAMES, TEXT_NAMES, listed
 from seqloom.errors import FEW, ConfigError, DataError, either, first_few, quoted
 from seqloom.text.coding import to_bytes
 from seqloom.text.file_names import refuse_file, written_as_file
+
+_PORTION = 1 << 12  # texts that are hashed at a time
 
 
 def is_pair(example: Any) -> bool:
@@ -103,15 +105,16 @@ def _pair(value: Any, row: int, name: str) -> tuple[str, str]:
     return _text(value[0], row, name), _text(value[1], row, name)
 
 
-def digest(texts: list[str]) -> bytes:
+def digest(texts: Iterable[str]) -> bytes:
     """Return the SHA-256 of a list of texts: of their characters and of where they end."""
-    ends = np.fromiter(map(len, texts), "<i8", len(texts))
-    hasher = hashlib.sha256(ends.tobytes())
-    hasher.update("".join(texts).encode("utf-8", "surrogatepass"))
+    hasher = hashlib.sha256(np.fromiter(map(len, texts), "<i8").tobytes())
+    remaining = iter(texts)
+    while some := list(islice(remaining, _PORTION)):
+        hasher.update("".join(some).encode("utf-8", "surrogatepass"))
     return hasher.digest()
 
 
-def digest_examples(examples: list[Any]) -> bytes:
+def digest_examples(examples: Sequence[Any]) -> bytes:
     if not examples or isinstance(examples[0], str):
         return digest(examples)
     if is_pair(examples[0]):
@@ -335,15 +338,26 @@ def example_digest(example: Any) -> bytes:
     return hashlib.sha256(np.ascontiguousarray(example).tobytes()).digest()
 
 
-def hashed_order(examples: Sequence[Any]) -> tuple[list[int], list[bool]]:
+def hashed_order(examples: Iterable[Any]) -> tuple[list[int], list[bool]]:
     """Return the examples ordered by hash, which mixes classes whatever the order of the file, and
     whether a part may begin at each position of that order: equal examples are never separated.
     """
-    digests = [example_digest(example) for example in examples]
-    order = sorted(range(len(digests)), key=lambda i: (digests[i], i))
-    return order, [
-        at == 0 or digests[order[at]] != digests[order[at - 1]] for at in range(len(order))
-    ]
+    digests = example_digests(examples)
+    order = np.lexsort(digests.T[::-1])  # stable: equal ones stay in their order
+    different = (digests[order][1:] != digests[order][:-1]).any(1)
+    return order.tolist(), [True, *different.tolist()][: len(order)]
+
+
+def example_digests(examples: Iterable[Any]) -> np.ndarray:
+    """Return the digest of each example as four numbers, (n, 4), which are ordered as the digests are."""
+    joined = bytearray()
+    for example in examples:
+        joined += example_digest(example)
+    return np.frombuffer(joined, ">u8").reshape(-1, 4).astype(np.uint64)
+
+
+def count_different(examples: Iterable[Any]) -> int:
+    return len(np.unique(example_digests(examples), axis=0))
 
 
 def hashed_parts(examples: Sequence[Any], fractions: Sequence[float]) -> list[np.ndarray]:

@@ -112,15 +112,14 @@ def legal_transitions(tags: Sequence[str], scheme: Scheme) -> np.ndarray:
     )
 
 
-def detect(tags: Sequence[str] | Sequence[Sequence[str]]) -> Scheme | None:
+def detect(tags: Sequence[str] | Iterable[Sequence[str]]) -> Scheme | None:
     """Return the scheme of one or many sentences; None if the tags are not of this kind, such as
     parts of speech.
 
     If tags break both `bio` and `iob1`, it is the scheme that fewer of them break.
     """
-    sentences = cast(
-        Sequence[Sequence[str]], [tags] if len(tags) and isinstance(tags[0], str) else tags
-    )
+    single = isinstance(tags, Sequence) and len(tags) and isinstance(tags[0], str)
+    sentences = cast(Iterable[Sequence[str]], [tags] if single else tags)
     kinds = set(chain.from_iterable(sentences))
     if not kinds or any(is_foreign(tag, "bioes") for tag in kinds):
         return None

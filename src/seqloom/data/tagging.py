@@ -22,9 +22,11 @@ from typing import Any, Literal
 import numpy as np
 
 from seqloom import progress
+from seqloom.config import parse_size
 from seqloom.data import spans
 from seqloom.data.classification import Source, dataset_name
 from seqloom.data.examples import digest, is_frame, refuse_name, values
+from seqloom.data.kept import Joined, alike, taken
 from seqloom.data.showing import tagged_line
 from seqloom.data.sources import find_documents, paths_of
 from seqloom.data.spans import Scheme
@@ -39,8 +41,8 @@ SchemeChoice = Scheme | Literal["auto", "none"] | None
 class Tagged:
     """Sentences and their tags, of equal lengths; `scheme` is None for plain tags such as parts of speech."""
 
-    sentences: list[list[str]]
-    tags: list[list[str]]
+    sentences: Any  # a list of lists; of many words `data.kept.KeptRows`
+    tags: Any
     name: str = "sentences"
     scheme: Scheme | None = None
 
@@ -98,15 +100,13 @@ class Tagged:
         lengths = np.fromiter(map(len, self.sentences), "<i8", len(self.sentences))
         hasher = hashlib.sha256(lengths.tobytes())
         for part in (self.sentences, self.tags):
-            hasher.update(digest(list(chain.from_iterable(part))))
+            hasher.update(digest(Joined(part)))
         return hasher.hexdigest()
 
     def part(self, rows: Sequence[int] | np.ndarray | slice) -> Tagged:
         """Return some of the sentences, by number, mask or slice."""
         chosen = np.arange(len(self))[rows].tolist()
-        return replace(
-            self, sentences=[self.sentences[i] for i in chosen], tags=[self.tags[i] for i in chosen]
-        )
+        return replace(self, sentences=taken(self.sentences, chosen), tags=taken(self.tags, chosen))
 
     def converted(self, scheme: Scheme) -> Tagged:
         """Convert the spans to another scheme."""
@@ -118,7 +118,7 @@ class Tagged:
             )
         return replace(
             self,
-            tags=[spans.convert(tags, self.scheme, scheme) for tags in self.tags],
+            tags=alike(self.tags, (spans.convert(tags, self.scheme, scheme) for tags in self.tags)),
             scheme=scheme,
         )
 
@@ -131,6 +131,7 @@ def read_tagged(
     scheme: SchemeChoice = "auto",
     encoding: str = "utf-8",
     strict: bool = False,
+    memory: int | str | None = None,
 ) -> Tagged:
     """Read tagged sentences from a file, several files, a directory, a pattern, or `-` for
     standard input.
@@ -141,9 +142,9 @@ def read_tagged(
     words of a sentence, a tab and their tags in each line, or two files, the words and their tags.
     `scheme="none"` takes the tags as they are. Files may be compressed (.gz, .xz, .zst). In a
     directory or pattern, binary and badly encoded files are skipped and reported; `strict` refuses
-    them.
+    them. Words that take more bytes than `memory` (such as "800M") are kept in a temporary file.
     """
-    sources = paths_of(source, "read_tagged")
+    sources, limit = paths_of(source, "read_tagged"), parse_size(memory)
     documents = [
         document for path in sources for document in find_documents(path, encoding, strict=strict)
     ]
@@ -153,12 +154,12 @@ def read_tagged(
     if two and is_pair(documents[0], documents[1], form):
         source, parts = sources[0], [read_pair(documents[0], documents[1])]
     else:
-        parts = [read_sentences(document, form, tag_column) for document in documents]
+        parts = [read_sentences(document, form, tag_column, limit) for document in documents]
     chosen = _choose_scheme(parts, scheme)
     words, tags = parts[0].words, parts[0].tags
     for part in parts[1:]:
-        words += part.words
-        tags += part.tags
+        words = alike(words, chain(words, part.words))
+        tags = alike(tags, chain(tags, part.tags))
     return Tagged(
         words, tags, dataset_name(source, [document.name for document in documents]), chosen
     )
@@ -202,7 +203,7 @@ def _choose_scheme(parts: list[Sentences], scheme: SchemeChoice) -> Scheme | Non
     """Return the scheme, detected or declared; refuse tags that do not fit it, report single faults."""
     if scheme is None or scheme == "none":
         return None
-    detected = spans.detect([tags for part in parts for tags in part.tags])
+    detected = spans.detect(Joined([part.tags for part in parts]))
     if scheme == "auto":
         chosen = detected
     else:

@@ -13,10 +13,11 @@ from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, field
 from itertools import islice, zip_longest
 from sys import intern
-from typing import Literal
+from typing import Any, Literal
 
 from seqloom.data import columns
 from seqloom.data.documents import Document, numbered_lines
+from seqloom.data.kept import IN_MEMORY, KeptRows
 from seqloom.data.pieces import COMPRESSED
 from seqloom.errors import ConfigError, DataError, quoted, suggest
 
@@ -30,23 +31,35 @@ _HEAD_LINES = 50
 SPAN_TAG = re.compile(r"O|[BIES]-\S+")
 
 
+POINTERS = 16  # bytes of a word and its tag, each of which is stored once
+
+
 @dataclass
 class Sentences:
     """The content of a document: words and tags of each sentence, and the lines of all words in a row."""
 
     name: str
-    words: list[list[str]] = field(default_factory=list)
-    tags: list[list[str]] = field(default_factory=list)
+    words: Any = field(default_factory=list)  # lists of lists; of many `data.kept.KeptRows`
+    tags: Any = field(default_factory=list)
     lines: array[int] = field(default_factory=lambda: array("Q"))
+    memory: int | None = None  # bytes of words that may be held in memory
+    held: int = 0
 
     def add(self, words: list[str], tags: list[str]) -> None:
         self.words.append(list(map(intern, words)))  # a frequent word is stored once
         self.tags.append(list(map(intern, tags)))
+        self.held += POINTERS * len(words)
+        if self.held > (IN_MEMORY if self.memory is None else self.memory) and isinstance(
+            self.words, list
+        ):
+            self.words, self.tags = KeptRows(self.words), KeptRows(self.tags)
 
 
-def read_sentences(document: Document, form: TagForm, column: str | int | None) -> Sentences:
+def read_sentences(
+    document: Document, form: TagForm, column: str | int | None, memory: int | None = None
+) -> Sentences:
     """Read all sentences of a document."""
-    readers: dict[str, Callable[[Document, str | int | None], Sentences]] = {
+    readers: dict[str, Callable[[Document, str | int | None, int | None], Sentences]] = {
         "conll": _conll,
         "conllu": _conllu,
         "slash": _slash,
@@ -56,7 +69,7 @@ def read_sentences(document: Document, form: TagForm, column: str | int | None) 
         raise ConfigError(
             f"form must be one of auto, {', '.join(readers)}; got {form!r}{suggest(str(form), readers)}"
         )
-    sentences = readers[_form(document) if form == "auto" else form](document, column)
+    sentences = readers[_form(document) if form == "auto" else form](document, column, memory)
     if not sentences.words:
         raise DataError(f"{document.name} has no sentence; give a file with some tagged text")
     return sentences
@@ -124,11 +137,11 @@ def _filled(document: Document) -> Iterator[tuple[int, str]]:
     return ((number, line) for number, line in _lines(document) if line and not line.isspace())
 
 
-def _conll(document: Document, column: str | int | None) -> Sentences:
+def _conll(document: Document, column: str | int | None, memory: int | None) -> Sentences:
     """Read columns separated by tabs or blanks: the word first, the tag last or in `column`; a
     blank line ends a sentence.
     """
-    sentences = Sentences(document.name)
+    sentences = Sentences(document.name, memory=memory)
     shape = _Shape.of(document)
     tag_index = shape.tag_index(column)
     separator, width = shape.separator, shape.width
@@ -210,9 +223,9 @@ class _Shape:
         return at - 1 if at > 0 else self.width + at
 
 
-def _conllu(document: Document, column: str | int | None) -> Sentences:
+def _conllu(document: Document, column: str | int | None, memory: int | None) -> Sentences:
     """Read the words of CoNLL-U and one column, or a feature, as their tags."""
-    sentences = Sentences(document.name)
+    sentences = Sentences(document.name, memory=memory)
     name = "upos" if column is None else str(column)
     index = _CONLLU.get(name.lower(), -1)
     for rows in conllu_rows(document):
@@ -276,11 +289,11 @@ def _feature(document: Document, cells: list[list[str]], name: str) -> list[list
     return [[values[cell] for cell in sentence] for sentence in cells]
 
 
-def _slash(document: Document, column: str | int | None) -> Sentences:
+def _slash(document: Document, column: str | int | None, memory: int | None) -> Sentences:
     """Read one sentence per line, `word/TAG` separated by blanks; the tag follows the last slash."""
     if column is not None:
         raise DataError(f"{document.name} has words as word/TAG and no column {column!r}")
-    sentences = Sentences(document.name)
+    sentences = Sentences(document.name, memory=memory)
     for number, line in _filled(document):
         tokens = _tokens(line.replace("\t", " "))
         parts = [token.rpartition("/") for token in tokens]
@@ -330,11 +343,11 @@ def without_tags(line: str, known: Container[str]) -> str:
     return line.partition("\t")[0] if is_tagged else line
 
 
-def _words_and_tags(document: Document, column: str | int | None) -> Sentences:
+def _words_and_tags(document: Document, column: str | int | None, memory: int | None) -> Sentences:
     """Read one sentence per line: its words, a tab, their tags."""
     if column is not None:
         raise DataError(f"{document.name} has words and tags in each line and no column {column!r}")
-    sentences = Sentences(document.name)
+    sentences = Sentences(document.name, memory=memory)
     for number, line in _filled(document):
         names = line.lower().split("\t")
         if not sentences.words and len(names) == 2 and names[0] in _WORDS and names[1] in _TAGS:

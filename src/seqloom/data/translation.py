@@ -23,9 +23,19 @@ from typing import Any
 import numpy as np
 
 from seqloom import progress
+from seqloom.config import parse_size
 from seqloom.data.classification import Source, dataset_name
 from seqloom.data.documents import Document
-from seqloom.data.examples import digest, example_digest, is_column, is_frame, refuse_name, values
+from seqloom.data.examples import (
+    count_different,
+    digest,
+    example_digest,
+    is_column,
+    is_frame,
+    refuse_name,
+    values,
+)
+from seqloom.data.kept import Gathering, KeptTexts, taken
 from seqloom.data.rows import table_kind
 from seqloom.data.showing import parallel_line
 from seqloom.data.sources import find_documents, paths_of
@@ -48,10 +58,9 @@ from seqloom.errors import ConfigError, DataError
 class Parallel:
     """Sources and targets, of equal number."""
 
-    sources: (
-        list[str] | list[np.ndarray]
-    )  # texts, or float32 (T, C): frames; T = 1 for a feature vector
-    targets: list[str]
+    # texts, or float32 (T, C): frames; T = 1 for a feature vector; many texts are `data.kept.KeptTexts`
+    sources: Any
+    targets: Any
     name: str = "pairs"
     source_name: str = "source"  # such as en
     target_name: str = "target"
@@ -126,9 +135,10 @@ class Parallel:
             )
         if not sides.sources:
             raise DataError(f"{name} has no pairs; give some")
+        kept = [isinstance(side, KeptTexts) for side in (sides.sources, sides.targets)]
         return cls(
-            as_sources(sides.sources, name),
-            as_targets(sides.targets, name),
+            sides.sources if kept[0] else as_sources(sides.sources, name),
+            sides.targets if kept[1] else as_targets(sides.targets, name),
             name,
             sides.source_name,
             sides.target_name,
@@ -142,14 +152,14 @@ class Parallel:
     @property
     def numeric(self) -> bool:
         """Return whether the sources are arrays."""
-        return bool(self.sources) and not isinstance(self.sources[0], str)
+        return len(self.sources) > 0 and not isinstance(self.sources[0], str)
 
     @property
-    def source_texts(self) -> list[str]:
+    def source_texts(self) -> Any:
         """Return the sources, for models that read texts."""
         if self.numeric:
             raise DataError(f"the sources of {self.name} are arrays of numbers; this needs texts")
-        return self.sources  # type: ignore[return-value]
+        return self.sources
 
     @cached_property
     def fingerprint(self) -> str:
@@ -166,8 +176,9 @@ class Parallel:
     def part(self, rows: Sequence[int] | np.ndarray | slice) -> Parallel:
         """Return some of the pairs, by number, mask or slice."""
         chosen = np.arange(len(self))[rows].tolist()
-        sources: list[Any] = [self.sources[i] for i in chosen]
-        return replace(self, sources=sources, targets=[self.targets[i] for i in chosen])
+        return replace(
+            self, sources=taken(self.sources, chosen), targets=taken(self.targets, chosen)
+        )
 
     def reversed(self) -> Parallel:
         """Return the pairs in the other direction, targets as sources."""
@@ -185,6 +196,7 @@ def read_parallel(
     target: str | None = None,
     separator: str | None = None,
     encoding: str = "utf-8",
+    memory: int | str | None = None,
 ) -> Parallel:
     """Read pairs from a table, several tables, two line-aligned files (the sources, the targets), or `-`
     for standard input.
@@ -194,9 +206,11 @@ def read_parallel(
     lines. With `separator`, lines are source, separator, target. A name without an extension stands
     for two files with the extensions `source` and `target`: `train` with en and de for train.en and
     train.de. Arrays as sources may be in a NumPy file (.npy, .npz) before the file of targets. Text
-    may be compressed (.gz, .xz, .zst).
+    may be compressed (.gz, .xz, .zst). Texts of one side of more bytes than `memory` (such as "800M")
+    are kept in a temporary file.
     """
     check_form(form)
+    limit = parse_size(memory)
     files = paths_of(paths, "read_parallel")
     if targets is not None:
         files = [*files, *paths_of(targets, "read_parallel")]
@@ -212,23 +226,24 @@ def read_parallel(
     if form == "lines" or (form == "auto" and separator is None and _are_sides(documents)):
         if len(documents) != 2:
             raise DataError(not_in_pairs(len(documents)))
-        return _two_files(documents, source, target)
+        return _two_files(documents, source, target, limit)
     if separator is not None and (form != "auto" or source or target or not separator):
         raise ConfigError(
             "separator must be some characters, and takes neither form nor source and target"
         )
     parts = [
-        read_separated(document, separator)
+        read_separated(document, separator, limit)
         if separator
-        else read_table(document, form, source, target, len(documents))
+        else read_table(document, form, source, target, len(documents), limit)
         for document in documents
     ]
-    sides = Sides(
-        [value for part in parts for value in part.sources],
-        [text for part in parts for text in part.targets],
-        parts[0].source_name,
-        parts[0].target_name,
-    )
+    sides = parts[0]
+    if len(parts) > 1:
+        both = Gathering(limit), Gathering(limit)
+        for part in parts:
+            both[0].extend(part.sources)
+            both[1].extend(part.targets)
+        sides = sides._replace(sources=both[0].texts, targets=both[1].texts)
     return _report_empty(
         Parallel._checked(sides, dataset_name(paths, [document.name for document in documents]))
     )
@@ -248,14 +263,16 @@ def _with_arrays(
     )
 
 
-def _two_files(documents: Sequence[Document], source: str | None, target: str | None) -> Parallel:
+def _two_files(
+    documents: Sequence[Document], source: str | None, target: str | None, memory: int | None
+) -> Parallel:
     """Read two line-aligned files. `source` and `target` name the sides; if they are the file extensions
     in the other order, the files are swapped.
     """
     names = line_names(documents[0].name, documents[1].name)
     if (source or names[1], target or names[0]) == (names[1], names[0]) and (source or target):
         documents, names = documents[::-1], names[::-1]
-    sides = read_lines(documents[0], documents[1])
+    sides = read_lines(documents[0], documents[1], memory)
     stems = [
         Path(document.name).name.split(f".{name}")[0] for document, name in zip(documents, names)
     ]
@@ -321,7 +338,7 @@ def repeats_sources(data: Parallel) -> bool:
     >>> repeats_sources(Parallel.of([("German", f"name {i}") for i in range(30)]))
     True
     """
-    return len(set(map(example_digest, data.sources))) * MIN_TARGETS_OF_LABEL <= len(data)
+    return count_different(data.sources) * MIN_TARGETS_OF_LABEL <= len(data)
 
 
 def has_many_targets(data: Parallel) -> bool:
@@ -330,12 +347,11 @@ def has_many_targets(data: Parallel) -> bool:
     >>> has_many_targets(Parallel.of([("German", f"name {i % 2}") for i in range(30)]))
     False
     """
-    return len(set(map(example_digest, data.sources))) * MIN_TARGETS_OF_LABEL <= len(
-        set(undivided(data, labels=True))
-    )
+    different = len(set(undivided(data, labels=True)))
+    return count_different(data.sources) * MIN_TARGETS_OF_LABEL <= different
 
 
-def undivided(data: Parallel, *, labels: bool | None = None) -> list[Any]:
+def undivided(data: Parallel, *, labels: bool | None = None) -> Any:
     """Return a key for each pair, equal for pairs that must stay together in training or evaluation data.
 
     Usually these are the pairs of one source, since a model that has seen one of them knows much of the
@@ -343,7 +359,7 @@ def undivided(data: Parallel, *, labels: bool | None = None) -> list[Any]:
     together.
     """
     if not (repeats_sources(data) if labels is None else labels):
-        return list(data.sources)
+        return data.sources
     return [
         f"{example_digest(source).hex()}\t{target}"
         for source, target in zip(data.sources, data.targets)

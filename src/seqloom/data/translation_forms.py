@@ -18,6 +18,7 @@ import numpy as np
 
 from seqloom import progress
 from seqloom.data.documents import Document, line_blocks, numbered_lines
+from seqloom.data.kept import Gathering
 from seqloom.data.pieces import COMPRESSED
 from seqloom.data.rows import KINDS, Block, open_rows, table_kind
 from seqloom.data.sources import find_documents
@@ -140,9 +141,9 @@ def check_form(form: str) -> None:
         )
 
 
-def read_lines(first: Document, second: Document) -> Sides:
+def read_lines(first: Document, second: Document, memory: int | None = None) -> Sides:
     """Read two line-aligned files, source first; the sides are named after the file extensions."""
-    sources, targets = _lines(first), _lines(second)
+    sources, targets = _lines(first, memory), _lines(second, memory)
     if len(sources) != len(targets):
         raise unequal_lines((first.name, second.name), (sources, targets))
     return Sides(sources, targets, *line_names(first.name, second.name))
@@ -167,7 +168,12 @@ def line_names(first: str, second: str) -> tuple[str, str]:
 
 
 def read_table(
-    document: Document, form: str, source: str | None, target: str | None, files: int = 1
+    document: Document,
+    form: str,
+    source: str | None,
+    target: str | None,
+    files: int = 1,
+    memory: int | None = None,
 ) -> Sides:
     """Read two columns of a table, which is one of `files` files."""
     kind = _recognise(document, files) if form == "auto" else form
@@ -175,18 +181,19 @@ def read_table(
     if not rows.kinds:
         raise DataError(f"{document.name} is empty; give a file with some pairs")
     chosen = choose_sides(document.name, rows.kinds, rows.requested[:2])
-    sides: tuple[list[Any], list[Any]] = ([], [])
+    sides = Gathering(memory), Gathering(memory)
     halves = 0
     for block in rows.blocks(chosen):
-        numeric = _is_list((sides[0] or block.values[0])[0])
+        numeric = _is_list((sides[0].texts or block.values[0])[0])
         for k, (side, cells) in enumerate(zip(sides, block.values)):
-            side += _values(block, cells, chosen[k], numeric and k == 0)
+            side.extend(_values(block, cells, chosen[k], numeric and k == 0))
         halves += block.halves
     if halves:
         progress.say(
             f"{document.name}: replaced {halves:,} lone surrogate{'s' * (halves > 1)} by U+FFFD"
         )
-    return Sides(*sides, side_name(chosen[0], "source"), side_name(chosen[1], "target"))
+    names = side_name(chosen[0], "source"), side_name(chosen[1], "target")
+    return Sides(sides[0].texts, sides[1].texts, *names)
 
 
 def load_arrays(path: Path) -> list[np.ndarray]:
@@ -215,10 +222,11 @@ def read_arrays(path: Path, targets: Document) -> Sides:
     return Sides(arrays, texts)
 
 
-def read_separated(document: Document, separator: str) -> Sides:
+def read_separated(document: Document, separator: str, memory: int | None = None) -> Sides:
     """Read lines of source, separator, target."""
-    sides: tuple[list[str], list[str]] = ([], [])
+    gathered = Gathering(memory), Gathering(memory)
     for first, lines in numbered_lines(document):
+        sides: tuple[list[str], list[str]] = ([], [])
         for number, line in enumerate(lines, first):
             cells = line.split(separator)
             if len(cells) != 2 and line.strip():
@@ -231,14 +239,20 @@ def read_separated(document: Document, separator: str) -> Sides:
             if len(cells) == 2:
                 sides[0].append(cells[0].strip())
                 sides[1].append(cells[1].strip())
-    return Sides(*sides)
+        for side, texts in zip(gathered, sides):
+            side.extend(texts)
+    return Sides(gathered[0].texts, gathered[1].texts)
 
 
-def _lines(document: Document) -> list[str]:
-    texts = [line.strip() for _, lines in numbered_lines(document) for line in lines]
-    if not any(texts):
+def _lines(document: Document, memory: int | None = None) -> Any:
+    gathering, some = Gathering(memory), False
+    for _, lines in numbered_lines(document):
+        texts = [line.strip() for line in lines]
+        some = some or any(texts)
+        gathering.extend(texts)
+    if not some:
         raise DataError(f"{document.name} is empty; give a file with some text")
-    return texts
+    return gathering.texts
 
 
 def not_in_pairs(files: int) -> str:

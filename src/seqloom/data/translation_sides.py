@@ -137,8 +137,8 @@ NESTED = "translation"  # a column of objects with both sides
 class Sides(NamedTuple):
     """Unchecked values of both sides, and the names of the sides."""
 
-    sources: list[Any]
-    targets: list[Any]
+    sources: Any  # lists; of many texts `data.kept.KeptTexts`
+    targets: Any
     source_name: str = "source"
     target_name: str = "target"
 

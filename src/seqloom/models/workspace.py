@@ -20,17 +20,10 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import DTypeLike
 
-from seqloom.arrays import SCRATCH, give_back
+from seqloom.arrays import SCRATCH, give_back, resident
 from seqloom.errors import SeqloomError
 
 T = TypeVar("T")
-
-
-def resident() -> int:
-    """Return the bytes of memory that this process holds now; 0 where the system does not tell."""
-    with contextlib.suppress(OSError, ValueError), open("/proc/self/statm", "rb") as file:
-        return int(file.read().split()[1]) * mmap.PAGESIZE
-    return 0
 
 
 @dataclass(frozen=True)

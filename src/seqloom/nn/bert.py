@@ -19,6 +19,7 @@ from seqloom.nn.attention import UNMASKED, Attention, padding_mask
 from seqloom.nn.encoders import Encoder, cleared, present
 from seqloom.nn.layers import MakeLinear, dropout, own_weights
 from seqloom.nn.readers import Arrays
+from seqloom.nn.recomputing import run_layer
 from seqloom.nn.recording import holds
 from seqloom.nn.transformer import ACTIVATIONS, MLP, Activation, Block, make_norm
 from seqloom.traces import Trace, within
@@ -191,6 +192,7 @@ class PublishedEncoder(Encoder):
     def __init__(self, blocks: nn.ModuleList, n_layers: int, d_model: int) -> None:
         super().__init__()
         self.blocks, self.n_layers, self.d_out = blocks, n_layers, d_model
+        self.checkpoint = False
 
     def forward(
         self, x: Tensor, lengths: Tensor | None = None, trace: Trace | None = None
@@ -198,7 +200,8 @@ class PublishedEncoder(Encoder):
         keep = present(x, lengths)
         mask = UNMASKED if keep is None or holds(keep) else padding_mask(keep)
         for i in range(self.n_layers):
-            x, _ = self.blocks[i % len(self.blocks)](x, mask, trace=within(trace, f"blocks.{i}"))
+            block = self.blocks[i % len(self.blocks)]
+            x, _ = run_layer(self, block, x, mask, trace=within(trace, f"blocks.{i}"))
         return cleared(x, lengths)
 
 

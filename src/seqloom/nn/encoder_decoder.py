@@ -38,6 +38,7 @@ from seqloom.nn.layers import MakeLinear, dropout, own_weights
 from seqloom.nn.outputs import FullSoftmax
 from seqloom.nn.position import distance_buckets, sinusoids
 from seqloom.nn.readers import Arrays
+from seqloom.nn.recomputing import run_layer
 from seqloom.nn.recording import holds, recorded
 from seqloom.nn.transformer import (
     ACTIVATIONS,
@@ -192,7 +193,7 @@ class EncoderDecoder(nn.Module):
         if d_model % 2 and positions == "sinusoidal":
             raise ValueError(f"sinusoidal positions need an even width, not {d_model}")
         self.d_model, self.n_heads, self.d_head = d_model, n_heads, d_head or d_model // n_heads
-        self.output_scale = d_model**-0.5 if scaled_output else 1.0
+        self.output_scale, self.checkpoint = d_model**-0.5 if scaled_output else 1.0, False
         self.embedding = nn.Embedding(vocab_size, d_model)
         self.reader = reader
         other_width = reader is not None and d_source != d_model
@@ -296,7 +297,7 @@ class EncoderDecoder(nn.Module):
                 (len(x), self.n_heads, x.shape[1], x.shape[1]),
             )
         for i, block in enumerate(self.encoder):
-            x, _ = block(x, mask, trace=within(trace, f"encoder.{i}"))
+            x, _ = run_layer(self, block, x, mask, trace=within(trace, f"encoder.{i}"))
         x = cleared(x if self.encoder_norm is None else self.encoder_norm(x), batch["lengths"])
         return Memory(tuple(cross_of(block).project(x) for block in self.decoder), keep)
 
@@ -312,8 +313,16 @@ class EncoderDecoder(nn.Module):
         x = self.decoder_entrance(self.embedding(inputs), positions)
         (mask, _), memory_mask = self._causal(positions), memory.mask
         for i, (block, keys_values) in enumerate(zip(self.decoder, memory.layers)):
-            x, _ = block(
-                x, mask, None, None, keys_values, memory_mask, within(trace, f"decoder.{i}")
+            x, _ = run_layer(
+                self,
+                block,
+                x,
+                mask,
+                None,
+                None,
+                keys_values,
+                memory_mask,
+                trace=within(trace, f"decoder.{i}"),
             )
         return self._finished(x)
 

@@ -23,6 +23,7 @@ from seqloom.nn.attention import UNMASKED, Attention, TokenPositions, padding_ma
 from seqloom.nn.initialisation import scaled_residual, xavier
 from seqloom.nn.layers import MakeLinear, dropout, original, own_weights
 from seqloom.nn.position import rotary_angles
+from seqloom.nn.recomputing import run_layer
 from seqloom.nn.recording import holds
 from seqloom.nn.recurrent import RecurrentStack
 from seqloom.nn.transformer import ACTIVATIONS, MLP, Block
@@ -110,7 +111,7 @@ class Windows(Encoder):
         super().__init__()
         self.reach = [window if every_layer or not i else 0 for i in range(n_layers)]
         self.streams = window == 0
-        self.dropout, self.d_out = dropout, width
+        self.dropout, self.d_out, self.checkpoint = dropout, width, False
         self.layers = nn.ModuleList(
             linear((2 * reach + 1) * (width if i else d_in), width, bias=True)
             for i, reach in enumerate(self.reach)
@@ -123,9 +124,14 @@ class Windows(Encoder):
     def forward(
         self, x: Tensor, lengths: Tensor | None = None, trace: Trace | None = None
     ) -> Tensor:
+        def convolved(
+            layer: nn.Module, x: Tensor, reach: int, trace: Trace | None = None
+        ) -> Tensor:
+            return F.gelu(layer(neighbours(x, reach)), approximate="tanh")
+
         x = cleared(x, lengths)
         for i, (layer, reach) in enumerate(zip(self.layers, self.reach)):
-            y = F.gelu(layer(neighbours(x, reach)), approximate="tanh")
+            y = run_layer(self, convolved, layer, x, reach, trace=trace)
             x = cleared(dropout(x, self.dropout, self.training) + y if i else y, lengths)
             if trace is not None:
                 trace.add(f"layers.{i}.out", x)
@@ -203,6 +209,7 @@ class Transformer(Encoder):
                 f"{2 * n_heads}"
             )
         self.d_out, self.d_head, self.dropout = width, width // n_heads, dropout
+        self.checkpoint = False
         self.input = linear(d_in, width, bias=True)
         self.blocks = nn.ModuleList(
             Block(
@@ -237,5 +244,7 @@ class Transformer(Encoder):
         )
         x = dropout(self.input(x), self.dropout, self.training)
         for i, block in enumerate(self.blocks):
-            x, _ = block(x, mask, token_positions, trace=within(trace, f"blocks.{i}"))
+            x, _ = run_layer(
+                self, block, x, mask, token_positions, trace=within(trace, f"blocks.{i}")
+            )
         return cleared(self.norm(x) * self.scale, lengths)

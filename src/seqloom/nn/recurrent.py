@@ -46,10 +46,12 @@ from seqloom.nn.cells import (
 )
 from seqloom.nn.initialisation import initialise
 from seqloom.nn.layers import MakeLinear, check_rate, draw_mask, locked_dropout, weight_drop
+from seqloom.nn.recomputing import recomputes, run_layer
 from seqloom.nn.recording import holds
 from seqloom.traces import Trace, within
 
 States = tuple[State, ...]  # one a layer
+SEGMENT = 64  # steps that are recomputed at a time
 CHOICES = {
     "activation": get_args(Activation),
     "gate_activation": get_args(GateActivation),
@@ -148,7 +150,7 @@ class RecurrentStack(nn.Module):
                 "residual needs a layer whose input and output have one width; here the widths are "
                 f"{', '.join(map(str, widths))}"
             )
-        self.residual, self.variational = residual, variational
+        self.residual, self.variational, self.checkpoint = residual, variational, False
         self.dropout, self.weight_drop = (
             check_rate("dropout", dropout),
             check_rate("weight_drop", weight_drop),
@@ -264,13 +266,25 @@ class RecurrentStack(nn.Module):
         if self.training and self.recurrent_dropout > 0:
             # (B, H), drawn once for a pass
             mask = draw_mask(state[0].shape, self.recurrent_dropout, x)
-        if mask is not None or (trace is not None and trace.wants(*cell.traced)):
-            return cell.walk(x, state, w_h, lengths=lengths, mask=mask, trace=trace)
-        # torch packs no empty row
-        packable = lengths is None or not isinstance(cell, LSTMCell) or holds(lengths > 0)
-        if fused.can_fuse(cell, x) and packable:
-            return fused.run(cell, x, state, w_h, lengths)
-        return cell.walk(x, state, w_h, lengths=lengths)
+
+        def run(x: Tensor, *state: Tensor, trace: Trace | None = None) -> tuple[Tensor, State]:
+            if mask is not None or (trace is not None and trace.wants(*cell.traced)):
+                return cell.walk(x, state, w_h, lengths=lengths, mask=mask, trace=trace)
+            # torch packs no empty row
+            packable = lengths is None or not isinstance(cell, LSTMCell) or holds(lengths > 0)
+            if fused.can_fuse(cell, x) and packable:
+                return fused.run(cell, x, state, w_h, lengths)
+            return cell.walk(x, state, w_h, lengths=lengths)
+
+        if lengths is not None or not recomputes(self, trace):
+            return run_layer(self, run, x, *state, trace=trace)
+        # Of long sequences only the states between segments are kept; dropped weights and masks are drawn
+        # once for all.
+        outputs = []
+        for part in x.split(SEGMENT):
+            out, state = run_layer(self, run, part, *state)
+            outputs.append(out)
+        return outputs[0] if len(outputs) == 1 else torch.cat(outputs), state
 
 
 def _directions(layer: nn.Module) -> list[Cell]:

@@ -22,7 +22,6 @@ from typing import Literal
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint as recomputed
 
 from seqloom.nn.attention import (
     UNMASKED,
@@ -35,6 +34,7 @@ from seqloom.nn.attention import (
 )
 from seqloom.nn.layers import MakeLinear, dropout, own_weights
 from seqloom.nn.position import alibi_bias, alibi_slopes, rotary_angles, sinusoids
+from seqloom.nn.recomputing import run_layer
 from seqloom.nn.recording import recorded
 from seqloom.traces import Trace, within
 
@@ -306,13 +306,10 @@ class GPTNet(nn.Module):
         x, mask, token_positions = self._embed(ids, before)
         layers: list[KeysValues] = []
         for i, block in enumerate(self.blocks):
-            if self.checkpoint and not keep and trace is None:
-                x, keys_values = recomputed(block, x, mask, token_positions, use_reentrant=False)
-            else:
-                cache = None if past is None else past.layers[i]
-                x, keys_values = block(
-                    x, mask, token_positions, cache, trace=within(trace, f"blocks.{i}")
-                )
+            cache = None if past is None else past.layers[i]
+            x, keys_values = run_layer(
+                self, block, x, mask, token_positions, cache, trace=within(trace, f"blocks.{i}")
+            )
             if keep:
                 layers.append(keys_values)
         hidden = x if self.norm is None else self.norm(x)

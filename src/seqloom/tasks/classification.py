@@ -57,6 +57,11 @@ class LabelledReading(Config):
         "refuse", "Rows without a label: refuse them, or skip and count them."
     )
     encoding: str = option("utf-8", "Encoding of the text files.")
+    memory: str | None = option(
+        None,
+        "Texts of more bytes (800M, 2G) are kept in a temporary file  [default: 2G].",
+        metavar="SIZE",
+    )
     strict: bool = strict_option()
 
 

@@ -38,6 +38,11 @@ class TaggedReading(Config):
         "auto", "Tagging scheme of spans; none: tags do not mark spans."
     )
     encoding: str = option("utf-8", "Encoding of the text files.")
+    memory: str | None = option(
+        None,
+        "Words of more bytes (800M, 2G) are kept in a temporary file  [default: 2G].",
+        metavar="SIZE",
+    )
     strict: bool = strict_option()
 
 

@@ -39,6 +39,11 @@ class PairsReading(Config):
     )
     separator: str | None = option(None, "Lines of source, this separator, target.", metavar="TEXT")
     encoding: str = option("utf-8", "Encoding of the text files.")
+    memory: str | None = option(
+        None,
+        "Texts of more bytes (800M, 2G) are kept in a temporary file  [default: 2G].",
+        metavar="SIZE",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

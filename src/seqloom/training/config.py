@@ -141,6 +141,13 @@ class TrainConfig(Config):
         minimum=1,
         maximum=4096,
     )
+    batch_growth: float | None = option(
+        None,
+        "factor by which the number of batches per update grows from the first step to the last, at a "
+        "constant rate, starting from accumulate",
+        minimum=1.0,
+        maximum=1_000_000,
+    )
     average: Literal["none", "exponential", "tail"] = option(
         "none",
         "weight averaging: exponential (0.999), or over the decay of wsd, else the last quarter of the "
@@ -222,6 +229,19 @@ class TrainConfig(Config):
         """Return the schedule that is used."""
         planned = self.timed or self.decay_steps is not None or self.decay_plan
         return self.schedule or ("wsd" if planned else "cosine")
+
+    def batches_of(self, step: int, steps: int) -> int:
+        """Return how many batches update number `step` of `steps` has, counted from 0."""
+        if self.batch_growth is None:
+            return self.accumulate
+        done = min(step / max(steps - 1, 1), 1.0)
+        return round(self.accumulate * self.batch_growth**done)
+
+    @property
+    def usual_batches(self) -> float:
+        """Return about how many batches an update has, in the mean over all of them."""
+        growth = self.batch_growth or 1.0
+        return self.accumulate * ((growth - 1) / math.log(growth) if growth > 1 else 1.0)
 
     def falls(self) -> list[tuple[int, int]]:
         """Return `decay_plan` as numbers."""

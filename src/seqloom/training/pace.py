@@ -138,7 +138,7 @@ def decide_length(
     Of several processes all make the steps that are timed, so they must read one `clock`.
     """
     most = getattr(task, "evaluations", _EVALUATIONS)
-    per_epoch = max(task.batches.length((0, 0)) / config.accumulate, 1)
+    per_epoch = max(task.batches.length((0, 0)) / config.usual_batches, 1)
     if not config.timed:
         steps = config.steps or max(round((config.epochs or 1) * per_epoch), 1)
         planned = config.planned_steps or steps
@@ -146,7 +146,7 @@ def decide_length(
     begun = clock()
     seconds = 60 * (MINUTES if config.minutes is None else config.minutes)
     enough = getattr(task, "enough_epochs", None)
-    step, evaluation = _time(
+    step, evaluation = time_updates(
         Updater(task, config, device, groups, initial, shards), seconds * _TRIAL, clock
     )
     if enough is not None and (config.enough or config.minutes is None):
@@ -176,8 +176,10 @@ def say_little(epochs: float, pass_seconds: float) -> None:
         )
 
 
-def _time(updater: Updater, longest: float, clock: Clock) -> tuple[float, float]:
-    """Measure the seconds of a step and of an evaluation, on a network that is thrown away."""
+def time_updates(
+    updater: Updater, longest: float, clock: Clock = time.perf_counter
+) -> tuple[float, float]:
+    """Measure the seconds of a usual step and of an evaluation, on a network that is thrown away."""
     times: list[float] = []
     begun = clock()
     while len(times) < _WARM + _TIMED and (len(times) <= _WARM or clock() - begun < longest):
@@ -188,4 +190,6 @@ def _time(updater: Updater, longest: float, clock: Clock) -> tuple[float, float]
     updater.network.eval()
     start = clock()
     updater.task.evaluate(updater.network)
-    return max(counted[len(counted) // 2], 1e-9), clock() - start
+    # as steps were timed, each was the last of a run, where batches have grown
+    usual = updater.config.usual_batches / updater.config.batches_of(1, 1)
+    return max(counted[len(counted) // 2] * usual, 1e-9), clock() - start

@@ -17,6 +17,7 @@ import torch
 from torch import nn
 
 from seqloom.errors import ConfigError, TrainingError, quoted, suggest
+from seqloom.nn.recomputing import recompute
 from seqloom.training import ranks
 from seqloom.training.batches import Batch, Cursor, Part
 from seqloom.training.config import TrainConfig
@@ -317,6 +318,11 @@ class Updater:
         torch.manual_seed(config.seed)
         self.task, self.config, self.device = task, config, device
         network = task.build()
+        if config.recompute:
+            try:
+                recompute(network)
+            except ValueError as error:
+                raise ConfigError(str(error)) from None
         if initial is not None:
             load_weights(network, initial)
         self.network = network.to(device)
@@ -342,7 +348,7 @@ class Updater:
         for delayed, share in zip(self.groups, shares[1:]):
             for name in delayed.patterns:
                 self.network.get_parameter(name).requires_grad_(share > 0)
-        parts = self._batches()
+        parts = self._batches(self.config.batches_of(step, steps))
         count = self.shards.total([sum(batch.count for batch in part) for part in parts])
         if not count:
             raise TrainingError(
@@ -372,14 +378,14 @@ class Updater:
         self.optimizer.zero_grad(set_to_none=True)
         return Update(total / count, norm, count)
 
-    def _batches(self) -> list[list[Batch]]:
-        """Return the batches of one update, of each own shard its parts of them."""
+    def _batches(self, number: int) -> list[list[Batch]]:
+        """Return so many batches of one update, of each own shard its parts of them."""
         whole = self.shards.count == 1  # batches of other packages may know no parts
-        return [list(self._parts(() if whole else (part,))) for part in self.shards.parts]
+        return [list(self._parts(number, () if whole else (part,))) for part in self.shards.parts]
 
-    def _parts(self, part: tuple[Part, ...]) -> Iterator[Batch]:
+    def _parts(self, number: int, part: tuple[Part, ...]) -> Iterator[Batch]:
         cursor = self.cursor
-        for _ in range(self.config.accumulate):
+        for _ in range(number):
             batch = self.task.batches.batch(cursor, *part)
             yield batch
             cursor = batch.following

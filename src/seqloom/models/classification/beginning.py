@@ -7,16 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from seqloom.contracts.fitting import tokenizer_for
 from seqloom.contracts.starting import Origin, check_numeric
 from seqloom.data.classification import Labelled
-from seqloom.data.corpus import Corpus
+from seqloom.data.kept import as_lines, portions_of
 from seqloom.errors import ConfigError
 from seqloom.models.network.first_layer import check_early, token_spellings
 from seqloom.models.sequence.configs import Sizes
-from seqloom.models.sequence.inputs import TextInputs, character_list, check_numbers
+from seqloom.models.sequence.inputs import TextInputs, character_list, check_numbers, token_totals
 from seqloom.models.sequence.model import (
     embed_width,
     first_layer,
@@ -27,6 +25,8 @@ from seqloom.models.sequence.model import (
 from seqloom.text.coding import to_bytes
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from seqloom.models.classification.neural_classifier import NeuralClassifier
     from seqloom.models.sequence.published import Opened
     from seqloom.models.sequence.sequence_net import InitialWeights
@@ -87,23 +87,19 @@ def _continue(model: NeuralClassifier, data: Labelled) -> InitialWeights:
         return InitialWeights(d_precomputed=sizes.d_embed if c.frozen else 0)
     if numbers:
         return InitialWeights()
-    encoded = TextInputs(model.tokenizer, max_length=c.max_length).encode(data.texts)
-    counts = np.bincount(encoded.steps["ids"], minlength=sizes.vocab_size)[: sizes.vocab_size]
+    counts = token_totals(model.tokenizer, data.texts, c.max_length)[: sizes.vocab_size]
     return InitialWeights(counts=counts, word_dropout=c.word_dropout, unk_id=model.tokenizer.unk_id)
 
 
-def begin_with_texts(model: Any, texts: list[str], seed: int) -> InitialWeights:
+def begin_with_texts(model: Any, texts: Sequence[str], seed: int) -> InitialWeights:
     """Set tokenizer, characters and sizes of a model of texts; return the initial weights."""
     from seqloom.models.sequence.sequence_net import InitialWeights
 
     c = model.config
     check_early(c.pretrained, c.tokenizer)
-    tokenizer = model.tokenizer = tokenizer_for(c, Corpus.from_texts(texts))
+    tokenizer = model.tokenizer = tokenizer_for(c, as_lines(texts))
     size, characters = tokenizer.vocab_size, None
-    counts = np.bincount(
-        TextInputs(tokenizer, max_length=c.max_length).encode(texts).steps["ids"],
-        minlength=size,
-    )
+    counts = token_totals(tokenizer, texts, c.max_length)
     check_early(c.pretrained, tokenizer.kind)
     tokens = token_spellings(tokenizer)
     first = first_layer(model, tokens, counts, seed) if c.pretrained else None
@@ -113,7 +109,10 @@ def begin_with_texts(model: Any, texts: list[str], seed: int) -> InitialWeights:
         model.tokenizer = tokenizer.extended([*spellings, *map(to_bytes, words)])
     if c.characters != "none":
         inputs = TextInputs(tokenizer, max_length=c.max_length, characters=())
-        characters = model.learnt["characters"] = character_list(inputs.tokens(texts)[2] or [])
+        different: dict[str, int] = {}
+        for some in portions_of(texts):
+            inputs.tokens(some, different)
+        characters = model.learnt["characters"] = character_list(list(different))
     n_characters = len(characters) + 2 if characters else 0
     model.learnt["sizes"] = Sizes(
         size, embed_width(c.d_embed, first), len(words), n_characters

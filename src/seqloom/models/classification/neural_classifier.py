@@ -101,7 +101,8 @@ class NeuralClassifier(SequenceModel, Classifier):
     # ---- fitting
 
     def fit_examples(self, data: Labelled, options: FitOptions) -> None:
-        labels = data.labels if data.multi_label else [(label,) for label in data.labels]
+        single = {label: (label,) for label in data.classes}  # one tuple for all of a class
+        labels = data.labels if data.multi_label else [single[label] for label in data.labels]
         data, valid = held_out(self.config.hold_out, data, options, data.examples, labels)
         several, held = self.multi_label, valid is not None
         check_decidable(self.config, data.name, len(self.classes), several=several, held_out=held)

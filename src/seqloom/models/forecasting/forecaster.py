@@ -45,7 +45,6 @@ class NeuralForecaster(NetworkModel, Forecaster):
     public_names = "trace"
     unused_training_options: ClassVar[dict[str, str]] = {
         "truncation": "windows are read whole",
-        "recompute": "it is small",
         "random_truncation": "windows are read whole",
     }
 

@@ -262,8 +262,6 @@ class LanguageTraining:
             self.first.fill(
                 network.embedding, frozen=self.model.config.pretrained_training == "frozen"
             )
-        if self.train.recompute:
-            network.checkpoint = True
         return network
 
     def loss(self, network: Any, batch: Tensors, state: Any) -> tuple[torch.Tensor, Any]:

@@ -191,7 +191,7 @@ class NeuralLanguageModel(Mixin):
             len(ids),
             self.tokenizer.vocab_size,
             d_embed,
-            updates=batches.length((0, 0)) / config.accumulate,
+            updates=batches.length((0, 0)) / config.usual_batches,
         )
         if size.chosen:
             progress.say(f"chose {self.layers.width_option}={size.width} for this text and time")

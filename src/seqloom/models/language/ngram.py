@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from seqloom import progress
-from seqloom.arrays import Length, Spec
+from seqloom.arrays import Length, Spec, resident
 from seqloom.contracts import FitOptions, LanguageModel
 from seqloom.data.corpus import as_corpus
 from seqloom.data.encode import encode_corpus
@@ -25,7 +25,7 @@ from seqloom.models.language.configs import NGramConfig
 from seqloom.models.language.counting import Levels, count_ngrams, memory_needed
 from seqloom.models.language.estimation import build, smoothing_named
 from seqloom.models.language.trie import Trie, check, specs
-from seqloom.models.workspace import Workspace, resident
+from seqloom.models.workspace import Workspace
 
 CHUNK = 1 << 15
 

@@ -117,7 +117,7 @@ class NPLM(NeuralLanguageModel, LanguageModel):
     config_class = NPLMConfig
     layers = NPLMLayers()
     unused_training_options: ClassVar[dict[str, str]] = {
-        "recompute": "it is for gpt; lower truncation to save memory",
+        "recompute": "it has one layer; lower truncation to save memory",
         "random_truncation": "it has no state whose gradient is cut off",
     }
 

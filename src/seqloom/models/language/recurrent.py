@@ -36,9 +36,6 @@ CHUNK = 256  # tokens of each sequence that are scored at a time
 ROWS = 64  # sequences side by side
 
 
-UNUSED_TRAINING_OPTIONS = {"recompute": "it is for gpt; lower truncation to save memory"}
-
-
 @dataclass(frozen=True)
 class RecurrentLayers(Layers):
     cell: str  # its name in `encoder_table`
@@ -171,7 +168,6 @@ class RNN(NeuralLanguageModel, LanguageModel):
 
     name = "rnn"
     layers = RecurrentLayers("rnn")
-    unused_training_options = UNUSED_TRAINING_OPTIONS
     config_class = RNNConfig
 
 
@@ -180,7 +176,6 @@ class LSTM(NeuralLanguageModel, LanguageModel):
 
     name = "lstm"
     layers = RecurrentLayers("lstm")
-    unused_training_options = UNUSED_TRAINING_OPTIONS
     config_class = LSTMConfig
 
 
@@ -189,5 +184,4 @@ class GRU(NeuralLanguageModel, LanguageModel):
 
     name = "gru"
     layers = RecurrentLayers("gru")
-    unused_training_options = UNUSED_TRAINING_OPTIONS
     config_class = GRUConfig

@@ -23,6 +23,7 @@ from seqloom.contracts.saving import Kind, one_of, optional
 from seqloom.contracts.starting import Origin
 from seqloom.errors import ConfigError, MissingExtra, ModelError
 from seqloom.forks import torch_alone
+from seqloom.models.network.trying import estimate, sweep
 from seqloom.runtime.declarations import Declarations, Shapes, float_spec, shapes_of
 from seqloom.runtime.quantised import BITS, QuantisedWeights, bits_of, quantised_specs
 from seqloom.runtime.weights import Recorder, Weights
@@ -208,7 +209,7 @@ def prepare(name: str, options: FitOptions) -> tuple[TrainConfig, torch.device]:
     return config, device
 
 
-NEWER_OPTIONS = ("enough", "decay_steps", "planned_steps")
+NEWER_OPTIONS = ("enough", "decay_steps", "planned_steps", "batch_growth")
 
 
 def train_network(
@@ -227,11 +228,17 @@ def train_network(
     continued. `groups`: weights that learn later or more slowly; `start`: the model that it starts
     from.
     """
+    from seqloom.training import noise
     from seqloom.training.checkpoint import Run
+    from seqloom.training.estimate import Estimated, estimate, is_asked
     from seqloom.training.loop import train
+    from seqloom.training.update import Updater
 
     if start is not None:
         remark_frozen_vectors(start)
+    if is_asked():
+        initial = None if start is None else start.weights
+        raise Estimated(estimate(task, config, device, groups, initial))
     # What says nothing is left out where earlier versions did not have it: their runs can be continued.
     options = {
         key: value
@@ -252,6 +259,10 @@ def train_network(
         groups=groups,
         initial=None if start is None else start.weights,
     )
+    if noise.is_asked():
+        found = {name: w.cpu().numpy() for name, w in report.network.state_dict().items()}
+        updater = Updater(task, config, device, groups, found)
+        report.facts["noise_scale"] = noise.noise_scale(updater)
     # as in a loaded network: weights that were frozen in training are weights like others
     report.network.requires_grad_(True)
     cut = {"shards": report.facts["shards"]} if "shards" in report.facts else {}
@@ -303,7 +314,8 @@ else:
 class NetworkModel(Mixin):
     """A mixin, written before the contract: `class Bert(NetworkModel, MaskedModel)`."""
 
-    public_names = "to_device quantised weights"
+    estimate, sweep = estimate, sweep
+    public_names = "estimate sweep to_device quantised weights"
     # endings of the names of matrices that stay float32 in a quantised network
     exact: ClassVar[tuple[str, ...]] = ()
     # quantised, inputs of its matrices have 16 bits instead of 8, since their errors add up

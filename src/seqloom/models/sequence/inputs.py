@@ -9,14 +9,16 @@ separate arrays (`words`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 
+from seqloom import progress
 from seqloom.batching import like_lengths, offsets, pad_flat, ranges, runs
 from seqloom.data.examples import as_float32, refuse_beyond
+from seqloom.data.kept import KeptArrays, KeptTexts, mapped_parts, portions_of
 from seqloom.errors import ConfigError, DataError
 from seqloom.models.classification.features import check_texts, join
 from seqloom.models.sequence.configs import Sizes
@@ -57,6 +59,7 @@ class Encoded:
     counts: np.ndarray | None = None  # (E,): rows of each example; None: one each
     # a row for each example and a step for each word: `rows` and `positions` of its first step
     words: Encoded | None = None
+    kept: bool = False  # whether the arrays of the steps are mapped files
     first_row: np.ndarray = field(init=False)  # (E + 1,)
 
     def __post_init__(self) -> None:
@@ -80,6 +83,10 @@ class Encoded:
         """
         assert self.counts is None
         assert self.words is None
+        if self.kept:
+            parts = (self._rows(np.array(rows))[1] for rows in portions_of(chosen.tolist()))
+            lengths = np.diff(self.row_offsets)[chosen]
+            return Encoded(mapped_parts(parts), offsets(lengths), self.spellings, kept=True)
         lengths, steps = self._rows(chosen)
         return Encoded(steps, offsets(lengths), self.spellings)
 
@@ -152,6 +159,27 @@ class Encoded:
         return like_lengths(self.lengths, most_steps, most_rows)
 
 
+def in_portions(
+    encode: Callable[[list[Any]], Encoded],
+    examples: Sequence[Any],
+    spellings: Callable[[], Spellings | None] = lambda: None,
+) -> Encoded:
+    """Encode examples that are kept in a file, some thousands at a time; the result is mapped too.
+    `encode` is that of a list, and gives the same steps for an example whatever the others are.
+    """
+    arrays, lengths, counts = KeptArrays(), [np.zeros(0, np.int64)], []
+    with progress.task("encoding", len(examples), "examples") as bar:
+        for some in portions_of(examples):
+            part = encode(some)
+            arrays.add(part.steps)
+            lengths.append(np.diff(part.row_offsets))
+            counts += [] if part.counts is None else [part.counts]
+            bar.advance(len(some))
+    rows_of = np.concatenate(counts) if counts else None
+    row_offsets = offsets(np.concatenate(lengths))
+    return Encoded(arrays.mapped(), row_offsets, spellings(), rows_of, kept=True)
+
+
 def flat(rows: Sequence[np.ndarray], dtype: type = np.int64) -> tuple[np.ndarray, np.ndarray]:
     """Concatenate rows, and return them with their offsets."""
     row_offsets = offsets([len(row) for row in rows])
@@ -189,12 +217,23 @@ class TextInputs:
             None if characters is None else {char: i for i, char in enumerate(characters, 2)}
         )
 
-    def encode(self, texts: Sequence[str]) -> Encoded:
+    def encode(self, texts: Sequence[str], different: dict[str, int] | None = None) -> Encoded:
+        """Encode texts. `different`: the distinct words so far, by their index; it grows, and the words
+        are then spelled by whoever gave it.
+        """
+        if isinstance(texts, KeptTexts):
+            known: dict[str, int] = {}
+            return in_portions(
+                lambda some: self.encode(some, known),
+                texts,
+                lambda: None if self.characters is None else self.spellings(list(known)),
+            )
         check_texts(texts)
         counts = None
         if self.long == "sentences":
             texts, counts = sentences_of(texts)
-        ids, words, spelled = self.tokens(texts)
+        ids, words, spelled = self.tokens(texts, different)
+        spelled = spelled if different is None else None
         ends = np.flatnonzero(ids == self.tokenizer.eos_id) + 1
         row_offsets = np.concatenate([[0], ends]).astype(np.int64)
         steps = {"ids": ids, **({} if words is None else {"words": words})}
@@ -210,16 +249,18 @@ class TextInputs:
         )
 
     def tokens(
-        self, texts: Sequence[str]
+        self, texts: Sequence[str], different: dict[str, int] | None = None
     ) -> tuple[np.ndarray, np.ndarray | None, list[str] | None]:
         """Return ids, each text with its `</s>`; with characters also the index of each word among the
-        distinct words, and these.
+        distinct words, and these. `different`: those so far, by their index; it grows.
         """
         blob = join(texts)
         if self.characters is None:
             return self.tokenizer.encode_block(blob, True), None, None
         words = words_of(self.tokenizer, blob)
-        different = {word: i for i, word in enumerate(dict.fromkeys(words))}
+        different = {} if different is None else different
+        for word in words:
+            different.setdefault(word, len(different))
         return (
             self.tokenizer.encode_block(blob, True),
             np.array([different[word] for word in words], np.int64),
@@ -356,6 +397,15 @@ def check_numbers(examples: Sequence[Any], name: str) -> tuple[Sizes, np.ndarray
         mean.astype(np.float32),
         scale.astype(np.float32),
     )
+
+
+def token_totals(tokenizer: Tokenizer, texts: Sequence[str], max_length: int) -> np.ndarray:
+    """Return how often each token is read in these texts, int64 (V,)."""
+    inputs = TextInputs(tokenizer, max_length=max_length)
+    totals = np.zeros(tokenizer.vocab_size, np.int64)
+    for some in portions_of(texts):
+        totals += np.bincount(inputs.encode(some).steps["ids"], minlength=tokenizer.vocab_size)
+    return totals
 
 
 class NumberInputs:

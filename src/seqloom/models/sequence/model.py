@@ -65,7 +65,6 @@ class SequenceModel(NetworkModel):
     unused_training_options: ClassVar[dict[str, str]] = {
         "truncation": "examples are read whole; leave it out",
         "random_truncation": "examples are read whole; leave it out",
-        "recompute": "it keeps all activations; lower batch_size to save memory",
     }
 
     @property
@@ -156,7 +155,7 @@ def held_out(
     share: float,
     data: Any,
     options: FitOptions,
-    examples: list[Any],
+    examples: Iterable[Any],
     kinds: Sequence[Iterable[Any]],
 ) -> tuple[Any, Any]:
     """Return training and held-out data: as given, or a part in hashed order, with equal examples on
@@ -165,7 +164,7 @@ def held_out(
     """
     if options.valid is not None and len(options.valid):
         return data, options.valid
-    if len(examples) < MIN_EXAMPLES_TO_HOLD_OUT or not share:
+    if len(data) < MIN_EXAMPLES_TO_HOLD_OUT or not share:
         return data, None
     order, may_begin = hashed_order(examples)
     cut = next(

@@ -17,12 +17,13 @@ import numpy as np
 
 from seqloom import progress, storage
 from seqloom.arrays import digest
+from seqloom.data.kept import KeptTexts
 from seqloom.errors import ConfigError, ModelError, SeqloomError
 from seqloom.models.classification.features import check_texts, join
 from seqloom.models.masked.configs import EncoderLayout
 from seqloom.models.masked.inputs import MARKS, Marks, cut_to, encoder_shapes
 from seqloom.models.sequence.configs import ENCODER_NAMES, EncoderConfig, check_directory
-from seqloom.models.sequence.inputs import Encoded, Long, flat, sentences_of, windows
+from seqloom.models.sequence.inputs import Encoded, Long, flat, in_portions, sentences_of, windows
 from seqloom.training.config import TrainConfig
 
 if TYPE_CHECKING:
@@ -148,6 +149,8 @@ class PublishedInputs:
             )
 
     def encode(self, texts: Sequence[str]) -> Encoded:
+        if isinstance(texts, KeptTexts):
+            return in_portions(self.encode, texts)
         check_texts(texts)
         counts, many = None, len(texts)
         if self.long == "sentences":

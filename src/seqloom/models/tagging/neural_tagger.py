@@ -20,12 +20,20 @@ from seqloom.contracts.fitting import FitOptions
 from seqloom.contracts.saving import Kind, names, optional
 from seqloom.contracts.starting import Origin
 from seqloom.contracts.tagging import Tagger
+from seqloom.data.kept import KeptRows
 from seqloom.data.spans import Scheme, legal_transitions
 from seqloom.data.tagging import Tagged
 from seqloom.errors import ConfigError, ModelError
 from seqloom.metrics.tagging import span_counts
 from seqloom.models.sequence.configs import Sizes
-from seqloom.models.sequence.inputs import LONGEST_WORD, Encoded, Spellings, character_list, flat
+from seqloom.models.sequence.inputs import (
+    LONGEST_WORD,
+    Encoded,
+    Spellings,
+    character_list,
+    flat,
+    in_portions,
+)
 from seqloom.models.sequence.model import (
     SequenceModel,
     embed_width,
@@ -47,7 +55,7 @@ from seqloom.runtime.weights import Weights
 from seqloom.training.config import TrainConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Sequence
 
     import torch
 
@@ -91,7 +99,7 @@ class NeuralTagger(SequenceModel, Tagger):
             # tags that break the scheme would be impossible transitions
             data = data.converted(data.scheme)
         data, valid = held_out(
-            self.config.hold_out, data, options, list(zip(data.sentences, data.tags)), data.tags
+            self.config.hold_out, data, options, zip(data.sentences, data.tags), data.tags
         )
         inside = self.works_in if options.start is None else self.learnt["working_scheme"]
         if valid is not None and valid.scheme and inside:
@@ -161,8 +169,8 @@ class NeuralTagger(SequenceModel, Tagger):
         self.rows = dict(origin.model.rows)
         if c.published:
             return InitialWeights(d_precomputed=sizes.d_embed if c.frozen else 0)
-        rows = [self._row(word) for word in chain.from_iterable(data.sentences)]
-        counts = np.bincount(rows, minlength=sizes.vocab_size)
+        rows = map(self._row, chain.from_iterable(data.sentences))
+        counts = np.bincount(np.fromiter(rows, np.int64), minlength=sizes.vocab_size)
         return InitialWeights(
             counts=counts[: sizes.vocab_size], word_dropout=c.word_dropout, unk_id=0
         )
@@ -213,12 +221,10 @@ class NeuralTagger(SequenceModel, Tagger):
                 ]
                 return sum(same) / max(len(same), 1)
 
-        tag_ids = {tag: i for i, tag in enumerate(self.tags)}
         # empty ones have nothing to learn
-        sentences = [i for i, words in enumerate(data.sentences) if words]
-        encoded = self._encode([data.sentences[i] for i in sentences])
-        targets = np.array([tag_ids[tag] for i in sentences for tag in data.tags[i]], np.int64)
-        (encoded if encoded.words is None else encoded.words).steps["targets"] = targets
+        encoded = self._encode_tagged(
+            data.part([i for i, words in enumerate(data.sentences) if words])
+        )
         criterion = Criterion(
             "F1" if valid is not None and valid.scheme else "accuracy", higher_is_better=True
         )
@@ -261,24 +267,61 @@ class NeuralTagger(SequenceModel, Tagger):
 
     # ---- tagging
 
-    def _encode(self, sentences: list[list[str]]) -> Encoded:
+    def _encode(
+        self, sentences: Sequence[list[str]], different: dict[str, int] | None = None
+    ) -> Encoded:
+        """Encode sentences. `different`: the distinct words so far, by their index; it grows, and the
+        words are then spelled by whoever gave it.
+        """
         if (published := self.published) is not None:
-            return PublishedInputs(published, self.tokenizer).encode_words(sentences)
-        different = {
-            word: i for i, word in enumerate(dict.fromkeys(chain.from_iterable(sentences)))
-        }
-        rows = np.fromiter(map(self._row, different), np.int64, len(different))
-        indices, row_offsets = flat(
-            [np.array([different[word] for word in words], np.int64) for words in sentences]
-        )
-        steps, spellings = {"ids": rows[indices]}, None
-        if self.config.spelled:
-            character_ids = {char: i for i, char in enumerate(self.learnt["characters"], 2)}
-            steps["words"], spellings = (
-                indices,
-                Spellings.of(list(different), character_ids, LONGEST_WORD),
+            return PublishedInputs(published, self.tokenizer).encode_words(list(sentences))
+        if isinstance(sentences, KeptRows):
+            known: dict[str, int] = {}
+            return in_portions(
+                lambda some: self._encode(some, known), sentences, lambda: self._spellings(known)
             )
-        return Encoded(steps, row_offsets, spellings)
+        known = {} if different is None else different
+        local = {word: i for i, word in enumerate(dict.fromkeys(chain.from_iterable(sentences)))}
+        rows = np.fromiter(map(self._row, local), np.int64, len(local))
+        indices, row_offsets = flat(
+            [np.array([local[word] for word in words], np.int64) for words in sentences]
+        )
+        steps = {"ids": rows[indices]}
+        if self.config.spelled:
+            places = (known.setdefault(word, len(known)) for word in local)
+            steps["words"] = np.fromiter(places, np.int64, len(local))[indices]
+        return Encoded(
+            steps, row_offsets, None if different is not None else self._spellings(known)
+        )
+
+    def _spellings(self, different: Iterable[str]) -> Spellings | None:
+        if not self.config.spelled:
+            return None
+        character_ids = {char: i for i, char in enumerate(self.learnt["characters"], 2)}
+        return Spellings.of(list(different), character_ids, LONGEST_WORD)
+
+    def _encode_tagged(self, data: Tagged) -> Encoded:
+        """Encode sentences with the indices of their tags, `targets`."""
+        tag_ids = {tag: i for i, tag in enumerate(self.tags)}
+
+        def targets(tags: Iterable[list[str]]) -> np.ndarray:
+            return np.array([tag_ids[tag] for some in tags for tag in some], np.int64)
+
+        if not isinstance(data.sentences, KeptRows) or self.published is not None:
+            encoded = self._encode(data.sentences)
+            (encoded if encoded.words is None else encoded.words).steps["targets"] = targets(
+                data.tags
+            )
+            return encoded
+        known: dict[str, int] = {}
+
+        def portion(rows: list[int]) -> Encoded:
+            part = slice(rows[0], rows[-1] + 1)
+            encoded = self._encode(data.sentences[part], known)
+            encoded.steps["targets"] = targets(data.tags[part])
+            return encoded
+
+        return in_portions(portion, range(len(data)), lambda: self._spellings(known))
 
     def steps_of(self, example: Any) -> tuple[Encoded, list[str]]:
         (words,), _ = self.sequences(example)

@@ -73,7 +73,6 @@ class TranslationModel(Mixin):
     unused_training_options: ClassVar[dict[str, str]] = {
         "truncation": "pairs are read whole; leave it out",
         "random_truncation": "pairs are read whole; leave it out",
-        "recompute": "it keeps all activations; lower batch_size to save memory",
     }
     public_names = "trace"
     trace = trace_pair
@@ -173,20 +172,20 @@ class TranslationModel(Mixin):
                 )
             sizes, mean, scale = check_numbers(data.sources, data.name)
             self.tokenizers = {
-                "target": make_tokenizer(c.target_tokenizer or c.tokenizer, data.targets, c)
+                "target": make_tokenizer(c.target_tokenizer or c.tokenizer, [data.targets], c)
             }
             self.learnt["sizes"] = sizes.to_dict()
             return InitialWeights(mean=mean, scale=scale)
         texts = data.source_texts
         target = make_tokenizer(
             c.target_tokenizer or c.tokenizer,
-            [*texts, *data.targets] if c.shared_vocabulary else data.targets,
+            [texts, data.targets] if c.shared_vocabulary else [data.targets],
             c,
         )
         source = (
             target
             if c.shared_vocabulary
-            else make_tokenizer(c.source_tokenizer or c.tokenizer, texts, c)
+            else make_tokenizer(c.source_tokenizer or c.tokenizer, [texts], c)
         )
         self.tokenizers = {"source": source, "target": target}
         self.learnt["sizes"] = Sizes(source.vocab_size, self.d_embed).to_dict()

@@ -16,11 +16,12 @@ from seqloom import progress
 from seqloom.batching import cut, there
 from seqloom.contracts.translations import ReadSources
 from seqloom.data.examples import hashed_order
+from seqloom.data.kept import Joined, KeptTexts
 from seqloom.data.translation import Parallel, undivided
 from seqloom.decoding.stepper import Stepper
 from seqloom.errors import DataError
 from seqloom.models.classification.features import check_texts, join
-from seqloom.models.sequence.inputs import Encoded
+from seqloom.models.sequence.inputs import Encoded, in_portions
 from seqloom.runtime.declarations import Examples
 from seqloom.text.tokenizer import Tokenizer
 from seqloom.text.tokenizer_directory import choose_tokenizer
@@ -71,6 +72,10 @@ def encode_texts(
     """Encode texts as ids, `</s>` at the end of each; `reverse`: the other tokens from right to left;
     `first`: a token before each text.
     """
+    if isinstance(texts, KeptTexts):
+        return in_portions(
+            lambda some: encode_texts(tokenizer, some, reverse=reverse, first=first), texts
+        )
     check_texts(texts)
     ids = tokenizer.encode_block(join(texts), True).astype(np.int64)
     row_offsets = np.concatenate([[0], np.flatnonzero(ids == tokenizer.eos_id) + 1])
@@ -284,7 +289,10 @@ def subword_size(characters: int) -> int:
     return int(min(max(4000 * (characters / 2e6) ** 0.5, 500), 16_000))
 
 
-def make_tokenizer(kind: str, texts: list[str], c: Any) -> Tokenizer:
-    """Return a tokenizer fitted on the texts, or a saved one."""
-    size = c.vocab_size or (subword_size(sum(map(len, texts))) if kind in SUBWORDS else None)
-    return choose_tokenizer(kind, texts, vocab_size=size, min_count=c.min_count, marks=c.marks)
+def make_tokenizer(kind: str, sides: Sequence[Sequence[str]], c: Any) -> Tokenizer:
+    """Return a tokenizer fitted on the texts of one or both sides, or a saved one."""
+    characters = sum(sum(map(len, texts)) for texts in sides) if kind in SUBWORDS else 0
+    size = c.vocab_size or (subword_size(characters) if kind in SUBWORDS else None)
+    return choose_tokenizer(
+        kind, Joined(sides), vocab_size=size, min_count=c.min_count, marks=c.marks
+    )
