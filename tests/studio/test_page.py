@@ -387,6 +387,7 @@ def test_a_server_that_stops_and_a_model_that_goes(browser, tmp_path):
     shutil.rmtree(tmp_path / "two")
     running = _again(tmp_path, port)
     made.page.get_by_text("two was removed").wait_for()
+    made.quiet()
     assert len(bars(made.page, "one")) == 10
     assert made.page.get_by_text("does not answer").count() == 0
     running.close()
