@@ -574,7 +574,7 @@ MAX_KILOTOKENS = {  # thousands of Python tokens of a folder; "" are the files o
     "tasks": 17,  # verbs of analogies and similarity
     "testing": 14,
     "text": 29,  # spellings of a published vocabulary without a loop over characters, at each start
-    "training": 26,  # updates that several processes share; what a run will take
+    "training": 28,  # updates that several processes share; what a run will take
     "views": 70,  # one prediction, discounts, changed tables, clamp, without, gradients of every task
 }
 

@@ -132,7 +132,7 @@ def test_a_classifier_shows_the_options_of_its_encoder(options, there, absent, s
     assert not any(f"| {name} |" in page for name in absent)
     train = shown(seqloom, "m", "fit", 4)
     assert "optimizer" in train
-    assert not train & {"truncation", "random_truncation", "recompute", "decay", "decay_every"}
+    assert not train & {"truncation", "random_truncation", "decay", "decay_every"}
 
 
 def test_what_cannot_be_read_is_shown_as_it_is(seqloom, tmp_path):

@@ -293,4 +293,4 @@ def test_recomputing_is_refused_where_it_would_do_nothing():
     from seqloom.errors import ConfigError
 
     with pytest.raises(ConfigError, match="recompute has no effect"):
-        NeuralClassifier().fit(TEXTS, train=TrainConfig(recompute=True))
+        NeuralClassifier(encoder="bag").fit(TEXTS, train=TrainConfig(recompute=True))

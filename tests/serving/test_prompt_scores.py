@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from seqloom import NGram
-from seqloom.serving import answering, completions, verbs
+from seqloom.serving import completions, encoding, verbs
 from tests.serving.running import SAVED, running
 from tests.serving.test_texts import FAMILIES
 
@@ -155,7 +155,7 @@ def test_many_scores_are_written_beside_the_event_loop(server, monkeypatch, fiel
 
     def note(values):
         threads.append(threading.current_thread().name)
-        return answering.encode_long(values)
+        return encoding.encode_long(values)
 
     monkeypatch.setattr(completions, "MANY_SCORES", 50)
     monkeypatch.setattr(completions, "encode_long", note)

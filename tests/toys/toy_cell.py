@@ -17,7 +17,7 @@ from seqloom.contracts import LanguageModel
 from seqloom.encoder_table import CellEntry, add_cell
 from seqloom.models.language.configs import RecurrentConfig
 from seqloom.models.language.neural import NeuralLanguageModel
-from seqloom.models.language.recurrent import UNUSED_TRAINING_OPTIONS, RecurrentLayers
+from seqloom.models.language.recurrent import RecurrentLayers
 from seqloom.registry import register
 from seqloom.runtime import cells
 from seqloom.traces import Trace
@@ -77,5 +77,4 @@ class MinGRULanguageModel(NeuralLanguageModel, LanguageModel):
 
     name = "mingru"
     layers = RecurrentLayers("mingru")
-    unused_training_options = UNUSED_TRAINING_OPTIONS
     config_class = RecurrentConfig

@@ -158,13 +158,14 @@ LINE = "First Citizen:\nBefore we proceed any further, hear me speak."
 
 # Views that train or read data: tests/views draws them.
 ELSEWHERE = {"reach", "activations", "ablation", "probe", "senses"}
-CHARTS_ELSEWHERE = {  # of these, of heads against tagged sentences, and of several runs
+CHARTS_ELSEWHERE = {  # of these, of heads against tagged sentences, of several runs, of scaling laws
     ("attention", "costs_chart"),
     ("attention", "relations_chart"),
     ("by_layer", "layers_chart"),
     ("gradients", "range_chart"),
     ("gradients", "reach_chart"),
     ("monitoring", "shares_over"),
+    ("scaling", "law_chart"),
 }
 
 

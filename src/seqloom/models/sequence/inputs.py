@@ -218,7 +218,7 @@ class TextInputs:
         )
 
     def encode(self, texts: Sequence[str], different: dict[str, int] | None = None) -> Encoded:
-        """Encode texts. `different`: the distinct words so far, by their index; it grows, and the words
+        """Encode texts. `different`: the distinct words until then, by their index; it grows, and the words
         are then spelled by whoever gave it.
         """
         if isinstance(texts, KeptTexts):
@@ -252,7 +252,7 @@ class TextInputs:
         self, texts: Sequence[str], different: dict[str, int] | None = None
     ) -> tuple[np.ndarray, np.ndarray | None, list[str] | None]:
         """Return ids, each text with its `</s>`; with characters also the index of each word among the
-        distinct words, and these. `different`: those so far, by their index; it grows.
+        distinct words, and these. `different`: those until then, by their index; it grows.
         """
         blob = join(texts)
         if self.characters is None:

@@ -270,7 +270,7 @@ class NeuralTagger(SequenceModel, Tagger):
     def _encode(
         self, sentences: Sequence[list[str]], different: dict[str, int] | None = None
     ) -> Encoded:
-        """Encode sentences. `different`: the distinct words so far, by their index; it grows, and the
+        """Encode sentences. `different`: the distinct words until then, by their index; it grows, and the
         words are then spelled by whoever gave it.
         """
         if (published := self.published) is not None:
