@@ -278,7 +278,8 @@ def test_a_cell_of_another_package_writes(tmp_path, monkeypatch, own_registry):
     from seqloom import encoder_table
 
     monkeypatch.syspath_prepend(str(TOYS))
-    cells = dict(encoder_table.CELLS)
+    tables = encoder_table.CELLS, encoder_table.ENCODERS
+    before = [dict(table) for table in tables]
     try:
         module = importlib.import_module("toy_cell")
         text = "the cat sat on the mat\nthe dog sat on the log\n" * 20
@@ -290,6 +291,7 @@ def test_a_cell_of_another_package_writes(tmp_path, monkeypatch, own_registry):
             asked = [{"prompt": "the", "max_tokens": 3 + i, "seed": i} for i in range(8)]
             assert server.at_once(asked) == [[model.generate(**one)] for one in asked]
     finally:
-        encoder_table.CELLS.clear()
-        encoder_table.CELLS.update(cells)
+        for table, known in zip(tables, before):
+            table.clear()
+            table.update(known)
         sys.modules.pop("toy_cell", None)

@@ -38,13 +38,15 @@ def started_several(name: str, paths: Sequence[str], output: str, options: dict[
     """Start the processes that the options ask for and wait until the model is saved; return whether this
     was done, and not to be done by this process.
     """
-    processes, restarts = (options.pop(key, None) for key in SEVERAL)
     expected = ranks.expected()
-    if expected > 1:
-        if "train" not in config_class(name).fit_arguments:
+    if "train" not in config_class(name).fit_arguments:  # whose restarts may be others, as those of hmm
+        if expected > 1:
             raise ConfigError(
                 f"fit {name} works in one process, and {expected} were started; start it without torchrun"
             )
+        return False
+    processes, restarts = (options.pop(key, None) for key in SEVERAL)
+    if expected > 1:
         if processes not in (None, expected):
             raise ConfigError(
                 f"processes is {processes}, but torchrun has started {expected}; leave processes out",
