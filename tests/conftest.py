@@ -1,10 +1,13 @@
 """Shared by all tests: one thread for torch in each worker, Ctrl-C, and small texts."""
 
+import importlib
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,15 +43,36 @@ def shakespeare() -> str:
     return bundled().text()
 
 
+TOYS = Path(__file__).parent / "toys"
+
+
+def _forget_toys() -> None:
+    """Let the modules of tests/toys be imported, and so registered, anew."""
+    for name in [name for name in sys.modules if (TOYS / f"{name}.py").exists()]:
+        del sys.modules[name]
+
+
 @pytest.fixture
 def own_registry():
-    """Models that are registered while a test runs are forgotten after it."""
+    """Models, cells and encoders that are registered while a test runs are forgotten after it."""
+    from seqloom.encoder_table import CELLS, ENCODERS
     from seqloom.registry import MODELS
 
-    before = dict(MODELS)
+    tables: list[dict[str, Any]] = [MODELS, CELLS, ENCODERS]
+    before = [dict(table) for table in tables]
+    _forget_toys()
     yield MODELS
-    MODELS.clear()
-    MODELS.update(before)
+    for table, known in zip(tables, before):
+        table.clear()
+        table.update(known)
+    _forget_toys()
+
+
+@pytest.fixture
+def toy_cell(own_registry, monkeypatch):
+    """The cell of another package (tests/toys), registered while a test runs."""
+    monkeypatch.syspath_prepend(str(TOYS))
+    return importlib.import_module("toy_cell")
 
 
 @pytest.fixture(scope="session")

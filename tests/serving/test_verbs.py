@@ -3,13 +3,12 @@
 import base64
 import importlib
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from seqloom import SeasonalNaive, TrainConfig, registry, tasks
+from seqloom import SeasonalNaive, TrainConfig, tasks
 from seqloom.tasks.task import Verb
 from tests.fuzz.specimens import SPECIMENS, WAVE
 from tests.serving.running import SAVED, running
@@ -233,16 +232,14 @@ def test_tokens_and_back(server):
 
 
 @pytest.fixture
-def toy(monkeypatch):
+def toy(own_registry, monkeypatch):
     """The forecaster of tests/toys, registered for one test."""
     pytest.importorskip("torch")
     monkeypatch.syspath_prepend(str(TOYS))
-    models, known = dict(registry.MODELS), dict(tasks._registered)
+    known = dict(tasks._registered)
     yield importlib.import_module("toy_forecaster")
-    for table, before in ((registry.MODELS, models), (tasks._registered, known)):
-        table.clear()
-        table.update(before)
-    del sys.modules["toy_forecaster"]
+    tasks._registered.clear()
+    tasks._registered.update(known)
 
 
 def test_a_task_of_another_package_is_served(toy, tmp_path, monkeypatch):
@@ -272,26 +269,14 @@ def test_a_task_of_another_package_is_served(toy, tmp_path, monkeypatch):
         assert (other.status, other.error["param"]) == (400, "model")
 
 
-def test_a_cell_of_another_package_writes(tmp_path, monkeypatch, own_registry):
+def test_a_cell_of_another_package_writes(tmp_path, toy_cell):
     """minGRU of tests/toys, in company, as `generate` does."""
     pytest.importorskip("torch")
-    from seqloom import encoder_table
-
-    monkeypatch.syspath_prepend(str(TOYS))
-    tables = encoder_table.CELLS, encoder_table.ENCODERS
-    before = [dict(table) for table in tables]
-    try:
-        module = importlib.import_module("toy_cell")
-        text = "the cat sat on the mat\nthe dog sat on the log\n" * 20
-        model = module.MinGRULanguageModel(tokenizer="word", d_hidden=8).fit(
-            text, train=TrainConfig(steps=3)
-        )
-        model.save(tmp_path / "mingru")
-        with running(tmp_path / "mingru") as server:
-            asked = [{"prompt": "the", "max_tokens": 3 + i, "seed": i} for i in range(8)]
-            assert server.at_once(asked) == [[model.generate(**one)] for one in asked]
-    finally:
-        for table, known in zip(tables, before):
-            table.clear()
-            table.update(known)
-        sys.modules.pop("toy_cell", None)
+    text = "the cat sat on the mat\nthe dog sat on the log\n" * 20
+    model = toy_cell.MinGRULanguageModel(tokenizer="word", d_hidden=8).fit(
+        text, train=TrainConfig(steps=3)
+    )
+    model.save(tmp_path / "mingru")
+    with running(tmp_path / "mingru") as server:
+        asked = [{"prompt": "the", "max_tokens": 3 + i, "seed": i} for i in range(8)]
+        assert server.at_once(asked) == [[model.generate(**one)] for one in asked]

@@ -1,8 +1,5 @@
 """Views of gradient flow: gradients, neuron, reach, activations."""
 
-import importlib
-import sys
-
 import numpy as np
 import pytest
 
@@ -184,24 +181,11 @@ def test_noise_is_on_all_that_is_read():
     assert [row["encoder"] for row in sheet.data["rows"]] == ["rnn, noise 0", "rnn, noise 1"]
 
 
-def test_a_cell_of_another_package_joins(monkeypatch):
-    from tests.test_toy_cell import TOYS
-
-    monkeypatch.syspath_prepend(str(TOYS))
-    from seqloom import encoder_table, registry
-
-    tables = registry.MODELS, encoder_table.CELLS, encoder_table.ENCODERS
-    before = [dict(table) for table in tables]
-    try:
-        importlib.import_module("toy_cell")
-        sheet = inspect.reach(lags=(2,), hidden=8, updates=1, task=("recall",), clip="norm")
-        assert "mingru" in [row["encoder"] for row in sheet.data["rows"]]
-        assert inspect.gradients(cell=("mingru",), hidden=8, distance=5).data["rows"]
-    finally:
-        for table, known in zip(tables, before):
-            table.clear()
-            table.update(known)
-        sys.modules.pop("toy_cell", None)
+@pytest.mark.usefixtures("toy_cell")
+def test_a_cell_of_another_package_joins():
+    sheet = inspect.reach(lags=(2,), hidden=8, updates=1, task=("recall",), clip="norm")
+    assert "mingru" in [row["encoder"] for row in sheet.data["rows"]]
+    assert inspect.gradients(cell=("mingru",), hidden=8, distance=5).data["rows"]
 
 
 def test_activations():
