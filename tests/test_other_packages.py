@@ -35,16 +35,13 @@ VALUES = [f"{np.sin(t / 3):.6f}" for t in range(200)]
 
 
 @pytest.fixture
-def toys(monkeypatch):
+def toys(own_registry, monkeypatch):
     """Both modules, registered for one test."""
     monkeypatch.syspath_prepend(str(TOYS))
-    models, known = dict(registry.MODELS), dict(tasks._registered)
+    known = dict(tasks._registered)
     yield [importlib.import_module(name) for name in MODULES]
-    for table, before in ((registry.MODELS, models), (tasks._registered, known)):
-        table.clear()
-        table.update(before)
-    for name in MODULES:
-        del sys.modules[name]
+    tasks._registered.clear()
+    tasks._registered.update(known)
 
 
 @pytest.fixture
