@@ -60,7 +60,7 @@ export function Starter({ training }) {
       <p><button type="button" onClick=${() => input.current.click()}>${files.length ? "Another file" : "Choose a file"}</button>
         <input ref=${input} class="hidden" type="file" multiple tabindex="-1" aria-label="file to compare models on" onChange=${(event) => take(event.target.files)} /></p></div>
     <div class="controls"><label>minutes for each network<br /><input type="number" min="0.05" max="60" step="0.05" value=${minutes} onInput=${(event) => setMinutes(event.target.value)} /></label>
-      <label class="check"><input type="checkbox" checked=${curve} onChange=${(event) => setCurve(event.target.checked)} /> learning curves too (twice the time)</label>
+      <label class="check"><input type="checkbox" checked=${curve} onChange=${(event) => setCurve(event.target.checked)} /> learning curves too (each network learns four more times)</label>
       <button type="button" class="primary" disabled=${!files.length || training?.running} onClick=${begin}>Compare</button></div>
     ${said && html`<p class="error" role="alert">${said}</p>`}
     <p class="soft small">It runs on this machine, in a process of its own; models and the file stay in the cache. What kind of data it is decides which models are compared.</p></section>`;
