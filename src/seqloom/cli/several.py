@@ -39,7 +39,8 @@ def started_several(name: str, paths: Sequence[str], output: str, options: dict[
     was done, and not to be done by this process.
     """
     expected = ranks.expected()
-    if "train" not in config_class(name).fit_arguments:  # whose restarts may be others, as those of hmm
+    if "train" not in config_class(name).fit_arguments:
+        # whose restarts may be others, as those of hmm
         if expected > 1:
             raise ConfigError(
                 f"fit {name} works in one process, and {expected} were started; start it without torchrun"
