@@ -15,7 +15,6 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -117,23 +116,6 @@ class Estimated(Exception):
     def __init__(self, estimate: Estimate) -> None:
         super().__init__()
         self.estimate = estimate
-
-
-_asked: ContextVar[bool] = ContextVar("seqloom_estimate", default=False)
-
-
-@contextmanager
-def estimating() -> Iterator[None]:
-    """Let every training inside only be estimated: it ends in `Estimated`."""
-    token = _asked.set(True)
-    try:
-        yield
-    finally:
-        _asked.reset(token)
-
-
-def is_asked() -> bool:
-    return _asked.get()
 
 
 def estimate(

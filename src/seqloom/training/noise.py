@@ -8,9 +8,6 @@ before. It rises while the loss falls, so it is measured with trained weights.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 
 import torch
 
@@ -18,22 +15,6 @@ from seqloom.training.devices import on_device
 from seqloom.training.update import Updater, detached, leading
 
 BATCHES = 32  # whose gradients are compared
-
-_asked: ContextVar[bool] = ContextVar("seqloom_noise", default=False)
-
-
-@contextmanager
-def measuring() -> Iterator[None]:
-    """Let every training inside end with a measurement of the noise."""
-    token = _asked.set(True)
-    try:
-        yield
-    finally:
-        _asked.reset(token)
-
-
-def is_asked() -> bool:
-    return _asked.get()
 
 
 def noise_scale(updater: Updater, batches: int = BATCHES) -> float:

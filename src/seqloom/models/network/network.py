@@ -228,15 +228,15 @@ def train_network(
     continued. `groups`: weights that learn later or more slowly; `start`: the model that it starts
     from.
     """
-    from seqloom.training import noise
+    from seqloom.training.asking import ESTIMATE, NOISE
     from seqloom.training.checkpoint import Run
-    from seqloom.training.estimate import Estimated, estimate, is_asked
     from seqloom.training.loop import train
-    from seqloom.training.update import Updater
 
     if start is not None:
         remark_frozen_vectors(start)
-    if is_asked():
+    if ESTIMATE:
+        from seqloom.training.estimate import Estimated, estimate
+
         initial = None if start is None else start.weights
         raise Estimated(estimate(task, config, device, groups, initial))
     # What says nothing is left out where earlier versions did not have it: their runs can be continued.
@@ -259,10 +259,13 @@ def train_network(
         groups=groups,
         initial=None if start is None else start.weights,
     )
-    if noise.is_asked():
+    if NOISE:
+        from seqloom.training.noise import noise_scale
+        from seqloom.training.update import Updater
+
         found = {name: w.cpu().numpy() for name, w in report.network.state_dict().items()}
         updater = Updater(task, config, device, groups, found)
-        report.facts["noise_scale"] = noise.noise_scale(updater)
+        report.facts["noise_scale"] = noise_scale(updater)
     # as in a loaded network: weights that were frozen in training are weights like others
     report.network.requires_grad_(True)
     cut = {"shards": report.facts["shards"]} if "shards" in report.facts else {}

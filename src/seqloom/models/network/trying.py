@@ -22,10 +22,11 @@ def estimate(self: Any, *data: Any, **arguments: Any) -> Estimate:
     from seqloom.models.network.network import require_torch
 
     require_torch(self.name)
-    from seqloom.training.estimate import Estimated, estimating
+    from seqloom.training.asking import ESTIMATE
+    from seqloom.training.estimate import Estimated
 
     try:
-        with estimating():
+        with ESTIMATE.made():
             self.__sklearn_clone__().fit(*data, **{**arguments, "run": None})
     except Estimated as answer:
         return answer.estimate
@@ -42,7 +43,7 @@ def sweep(
     from seqloom.models.network.network import require_torch
 
     require_torch(self.name)
-    from seqloom.training.noise import measuring
+    from seqloom.training.asking import NOISE
 
     train = self.own_train if arguments.get("train") is None else arguments["train"]
     options = train or {}
@@ -51,7 +52,7 @@ def sweep(
     for size in batch_sizes:
         model, begun = self.__sklearn_clone__(), time.perf_counter()
         own = {**arguments, "train": {**options, "batch_size": size}, "run": None}
-        with measuring():
+        with NOISE.made():
             model.fit(*data, **own)
         seconds = time.perf_counter() - begun
         rates = [
